@@ -26,7 +26,7 @@ use self::faults::{Blows, LEAST_CUTS};
 use self::keys::Keys;
 use self::opening::Opening;
 use self::producer::Producer;
-use crate::outbox::{Order, Origin, Place, judged};
+use crate::outbox::{Order, Origin, Place, repeats};
 use crate::storm::Told;
 use crate::workers::{LEAST_KILLS, Workers};
 use crate::{Moments, scaled, tell};
@@ -133,22 +133,9 @@ impl Story<'_> {
         let (control, booked): (Vec<_>, Vec<_>) = booked
             .into_iter()
             .partition(|it| of_control.contains_key(it));
-        let found = |what: &str, taken, booked: &[Order]| {
-            let (wrong, repeats) = judged(taken, booked);
-            let some: Vec<_> = wrong.iter().take(10).collect();
-            let count = wrong.len();
-            assert!(
-                wrong.is_empty(),
-                "{name}, {what}: {count} are wrong: {some:#?}"
-            );
-            repeats
-        };
-        assert_eq!(
-            found("the books", taken, &booked),
-            0,
-            "{name}: booked twice"
-        );
-        let repeats = found("the control", of_control, &control);
+        let place = format!("{name}, the books");
+        assert_eq!(repeats(&place, taken, &booked), 0, "{name}: booked twice");
+        let repeats = repeats(&format!("{name}, the control"), of_control, &control);
         self.report(taken.len() + of_control.len(), repeats);
     }
 

@@ -31,7 +31,7 @@ pub(crate) use self::destination::Destination;
 use self::faults::Crew;
 pub(crate) use self::faults::storm;
 use self::orders::{End, Transaction, repeated};
-pub(crate) use self::orders::{Order, Place, judged};
+pub(crate) use self::orders::{Order, Place, repeats};
 use self::relay::PATIENCE;
 use self::writers::Writers;
 use crate::moments::now;
@@ -195,15 +195,9 @@ impl Story<'_> {
         let mut received: Vec<Order> = received.iter().map(|row| Order::of_row(row).0).collect();
         let published = self.destination.published();
         let arrived = published.as_ref().unwrap_or(&received);
-        let (wrong, repeats) = judged(&committed, arrived);
+        let repeats = repeats(name, &committed, arrived);
         let twice = repeated(arrived, in_calm);
         assert!(twice.is_empty(), "{name}: repeats in calm: {twice:?}");
-        let some: Vec<_> = wrong.iter().take(10).collect();
-        assert!(
-            wrong.is_empty(),
-            "{name}: {} are wrong: {some:#?}",
-            wrong.len()
-        );
         received.sort();
         assert!(
             received.iter().eq(committed.keys()),

@@ -13,10 +13,11 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
 use futures_util::stream;
-use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
-use semel_core::{Audited, Code, Note, Result as StoreResult, Store, Timestamp};
+use semel_core::port::transfer::AnyTransferStore;
+use semel_core::{Code, Result as StoreResult, Store, Timestamp};
 use semel_http::{Caller, Leave, Problem};
 use semel_operate::order::note;
+use semel_operate::store::note_export;
 use semel_worker::transfer::{self, Use};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -74,7 +75,7 @@ impl Exports {
         let reading = readings.begin().await?.of(Subject::Named);
         let kind = reading.within(reading.store.preflight()).await?.kind;
         let created = settings.clock.now();
-        let entry = leave_entry(&store, note(&caller.name, &reason), created);
+        let entry = note_export(&store, note(&caller.name, &reason), created);
         reading.within(entry).await?;
         drop(reading);
         if let Some(leave) = leave {
@@ -87,21 +88,6 @@ impl Exports {
         headers.extend(file_name(created).map(|name| (CONTENT_DISPOSITION, name)));
         Ok(answer)
     }
-}
-
-/// Leaves the entry of an export in the audit trail, and so in the export itself.
-async fn leave_entry(store: &AnyTransferStore, note: Note, at: Timestamp) -> StoreResult<()> {
-    let entry = Audited {
-        at,
-        note,
-        action: "export".into(),
-        scope: None,
-        key: None,
-        before: "".into(),
-        after: "begun, with all that the store holds".into(),
-    };
-    let entry = Item::Audited(Box::new(entry));
-    store.import([entry].into()).await.map(|_| ())
 }
 
 /// The name under which a browser keeps an export.

@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use self::links::{LINKS, Links};
 use super::destination::{Destination, Target};
-use super::orders::{Order, Place, judged};
+use super::orders::{Order, Place, repeats};
 use crate::{Moments, scaled, tell};
 
 /// Has order services write orders, whose messages go through a broker into a table of another database, while each
@@ -99,16 +99,8 @@ fn is_judged(name: &str, links: &Links, broker: &Restarts, published: &[Order]) 
         rows.iter().map(|row| Order::of_row(row).0).collect()
     };
     let (mut booked, control): (Vec<Order>, Vec<Order>) = (books("booked"), books("control"));
-    let found = |what: &str, arrived: &[Order]| {
-        let (wrong, repeats) = judged(&committed, arrived);
-        let some: Vec<_> = wrong.iter().take(10).collect();
-        let count = wrong.len();
-        assert!(
-            wrong.is_empty(),
-            "{name}, {what}: {count} are wrong: {some:#?}"
-        );
-        repeats
-    };
+    let found =
+        |what: &str, arrived: &[Order]| repeats(&format!("{name}, {what}"), &committed, arrived);
     let again = found("the topic", published);
     assert_eq!(found("the books", &booked), 0, "{name}: booked twice");
     booked.sort();

@@ -110,9 +110,22 @@ impl Order {
     }
 }
 
+/// Returns the number of repeats among what arrived in `place`, if nothing is wrong with it.
+///
+/// # Panics
+///
+/// Something is
+pub(crate) fn repeats(place: &str, committed: &BTreeMap<Order, Place>, arrived: &[Order]) -> u64 {
+    let (wrong, repeats) = judged(committed, arrived);
+    let some: Vec<_> = wrong.iter().take(10).collect();
+    let count = wrong.len();
+    assert!(wrong.is_empty(), "{place}: {count} are wrong: {some:#?}");
+    repeats
+}
+
 /// The faults of the messages that arrived, in their order, and the number of repeats. `committed` has every order
 /// that is in the producer's table.
-pub(crate) fn judged(committed: &BTreeMap<Order, Place>, arrived: &[Order]) -> (Vec<String>, u64) {
+fn judged(committed: &BTreeMap<Order, Place>, arrived: &[Order]) -> (Vec<String>, u64) {
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
     let mut places: BTreeMap<&str, (Place, &Order)> = BTreeMap::new();

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use semel_config::{Backends, Overrides, Servers};
+use semel_backends::BACKENDS;
+use semel_config::Overrides;
 use semel_core::port::sink::AnySink;
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::{AnyStore, ErrorKind, Parked, Store, forward_store};
@@ -32,13 +33,7 @@ fn settings(count: usize) -> Settings {
         &text,
         std::iter::empty(),
         &Overrides::default(),
-        Backends {
-            servers: Servers {
-                is_built_in: |_| false,
-                check: |_| Ok(()),
-            },
-            target: |_| unreachable!("nothing is published"),
-        },
+        BACKENDS,
     );
     settings.expect("sound settings")
 }

@@ -1,5 +1,7 @@
 //! Moving a store's contents to another store, of any kind.
 
+mod export_page;
+
 use std::future::Future;
 use std::sync::Arc;
 
@@ -10,8 +12,11 @@ use crate::claim::FencingToken;
 use crate::entity::{Entity, EntityRecord};
 use crate::error::Result;
 use crate::key::Scope;
+use crate::outcome::Outcome;
 use crate::parked::Parked;
 use crate::settle::Mark;
+
+pub use export_page::ExportPage;
 
 /// A store whose contents can be taken out whole and put into another.
 ///
@@ -56,6 +61,30 @@ pub enum Item {
     /// An entry of the audit trail.
     Audited(Box<Audited>),
 }
+
+impl Item {
+    /// Returns about how much memory it takes: what it holds of messages and outcomes, and a little for the rest.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        let held = match self {
+            Self::Record(listed) => match &listed.record.outcome {
+                Some(Outcome::Kept { bytes, .. }) => bytes.len(),
+                Some(Outcome::TooLarge { .. }) | None => 0,
+            },
+            Self::Parked(message) => {
+                let headers = message.headers.iter();
+                let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
+                let transport = message.transport.as_ref().map_or(0, bytes::Bytes::len);
+                message.payload.len() + headers + transport + message.detail.len()
+            }
+            Self::Token(_) | Self::Entity(..) | Self::Mark(_) | Self::Audited(_) => 0,
+        };
+        held + ITEM_BYTES
+    }
+}
+
+/// Memory that an item takes at least, about.
+const ITEM_BYTES: usize = 512;
 
 /// Any transfer store, picked at run time.
 #[derive(Clone)]

@@ -40,6 +40,15 @@ async fn stopped(
     (run, world.clock.elapsed().saturating_sub(asked_at))
 }
 
+/// A worker whose source has five messages, and whose shutdown has that patience.
+fn with_five(patience: Duration) -> (World, Broker, Worker) {
+    let world = World::new();
+    let broker = broker_with_many(&world, 5);
+    let mut worker = world.worker(&broker);
+    worker.patience = patience;
+    (world, broker, worker)
+}
+
 /// Lets another worker do the rest, once every lease has ended; returns the count of messages in doubt.
 async fn end(world: &World, broker: &Broker) -> u64 {
     tokio::time::sleep(LEASE * 2).await;
@@ -56,10 +65,7 @@ async fn a_claim_without_an_answer_is_cut_off_with_the_patience_or_a_little_late
         for fault in [Fault::Hang, Fault::HangAfter] {
             for patience in PATIENCES {
                 let why = format!("{manner:?}, {fault:?}, {patience:?}");
-                let world = World::new();
-                let broker = broker_with_many(&world, 5);
-                let mut worker = world.worker(&broker);
-                worker.patience = patience;
+                let (world, broker, worker) = with_five(patience);
                 worker.plan.outage(Method::Claim, HOUR, fault);
                 let plan = worker.plan.clone();
                 let effect = Scripted::new(&world, &worker.crash, []);
@@ -84,10 +90,7 @@ async fn a_report_without_an_answer_is_cut_off_soon_after_the_patience() {
         for (fault, in_doubt) in [(Fault::Hang, 5), (Fault::HangAfter, 0)] {
             for patience in PATIENCES {
                 let why = format!("{manner:?}, {fault:?}, {patience:?}");
-                let world = World::new();
-                let broker = broker_with_many(&world, 5);
-                let mut worker = world.worker(&broker);
-                worker.patience = patience;
+                let (world, broker, worker) = with_five(patience);
                 worker.plan.outage(Method::Settle, HOUR, fault);
                 let plan = worker.plan.clone();
                 let effect = Scripted::new(&world, &worker.crash, []);
@@ -225,10 +228,7 @@ async fn a_transaction_without_an_answer_is_cut_off_and_its_outcome_unknown() {
     for fault in [Fault::Hang, Fault::HangAfter] {
         for patience in PATIENCES {
             let why = format!("{fault:?}, {patience:?}");
-            let world = World::new();
-            let broker = broker_with_many(&world, 5);
-            let mut worker = world.worker(&broker);
-            worker.patience = patience;
+            let (world, broker, worker) = with_five(patience);
             worker.plan.outage(Method::Apply, HOUR, fault);
             let plan = worker.plan.clone();
             let run = async |worker: Worker| worker.transaction().await;
@@ -281,11 +281,8 @@ async fn an_output_that_is_not_recorded_in_time_is_written_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn an_output_that_is_recorded_in_time_is_acknowledged() {
-    let world = World::new();
-    let broker = broker_with_many(&world, 5);
+    let (world, broker, worker) = with_five(PATIENCE);
     let disk = Disk::default();
-    let mut worker = world.worker(&broker);
-    worker.patience = PATIENCE;
     let late = Fault::DelayAfter(reports_end().saturating_sub(BEFORE));
     worker.plan.nth(Method::SettleWith, 1, late);
     let output = MemoryFile {
@@ -305,10 +302,7 @@ async fn an_output_that_is_recorded_in_time_is_acknowledged() {
 /// A stop without patience, while the length of an output is recorded.
 #[tokio::test(start_paused = true)]
 async fn an_output_that_is_written_is_recorded_without_patience_too() {
-    let world = World::new();
-    let broker = broker_with_many(&world, 5);
-    let mut worker = world.worker(&broker);
-    worker.patience = Duration::ZERO;
+    let (world, broker, worker) = with_five(Duration::ZERO);
     let late = Fault::DelayAfter(ASKED_AT + BEFORE);
     worker.plan.nth(Method::SettleWith, 1, late);
     let output = MemoryFile {
@@ -330,10 +324,7 @@ async fn a_source_that_does_not_answer_is_left_soon_after_the_last_reports() {
         for (is_acknowledging, stays_open) in [(true, true), (false, true), (false, false)] {
             for patience in PATIENCES {
                 let why = format!("{manner:?}, {is_acknowledging}, {stays_open}, {patience:?}");
-                let world = World::new();
-                let broker = broker_with_many(&world, 5);
-                let mut worker = world.worker(&broker);
-                worker.patience = patience;
+                let (world, broker, mut worker) = with_five(patience);
                 worker.feed.stays_open = stays_open;
                 if is_acknowledging {
                     worker.feed.on_acknowledge = Some(OnAcknowledge::Hang);
@@ -384,10 +375,7 @@ async fn a_source_that_answers_in_time_is_waited_for() {
     for manner in Manner::ALL {
         for is_acknowledging in [true, false] {
             let why = format!("{manner:?}, {is_acknowledging}");
-            let world = World::new();
-            let broker = broker_with_many(&world, 5);
-            let mut worker = world.worker(&broker);
-            worker.patience = PATIENCE;
+            let (world, broker, mut worker) = with_five(PATIENCE);
             if is_acknowledging {
                 worker.feed.on_acknowledge = Some(OnAcknowledge::Delay(last));
             } else {
@@ -407,10 +395,7 @@ async fn a_run_that_is_recalled_waits_for_its_store_without_a_limit() {
     for manner in Manner::ALL {
         for method in [Method::Claim, Method::Settle] {
             let why = format!("{manner:?}, {method:?}");
-            let world = World::new();
-            let broker = broker_with_many(&world, 5);
-            let mut worker = world.worker(&broker);
-            worker.patience = SECOND;
+            let (world, broker, mut worker) = with_five(SECOND);
             worker.plan.nth(method, 1, Fault::DelayAfter(SECOND * 20));
             worker.feed.close_takes = SECOND * 20;
             let recall = worker.recall.clone();
@@ -454,10 +439,7 @@ async fn what_may_have_been_claimed_does_not_run_unprotected_at_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_source_that_fails_gives_the_run_the_same_time() {
     for manner in Manner::ALL {
-        let world = World::new();
-        let broker = broker_with_many(&world, 5);
-        let mut worker = world.worker(&broker);
-        worker.patience = SECOND * 10;
+        let (world, broker, mut worker) = with_five(SECOND * 10);
         worker.feed.on_fetch = Some(OnFetch::FailLater);
         worker.plan.outage(Method::Settle, HOUR, Fault::Hang);
         let effect = Scripted::new(&world, &worker.crash, []);
@@ -471,10 +453,7 @@ async fn a_source_that_fails_gives_the_run_the_same_time() {
         assert!(error.to_string().contains("the broker is gone"), "{error}");
         assert_eq!(broker.acknowledged(), 0, "{manner:?}");
 
-        let world = World::new();
-        let broker = broker_with_many(&world, 5);
-        let mut worker = world.worker(&broker);
-        worker.patience = SECOND * 10;
+        let (world, broker, mut worker) = with_five(SECOND * 10);
         worker.feed.on_fetch = Some(OnFetch::FailLater);
         // It hands over the messages after a second, and fails after another.
         worker.feed.pause = SECOND;
@@ -507,10 +486,7 @@ async fn a_report_that_is_answered_in_time_is_written_and_acknowledged() {
         ] {
             for fault in [Fault::DelayBefore(at), Fault::DelayAfter(at)] {
                 let why = format!("{manner:?}, {fault:?}");
-                let world = World::new();
-                let broker = broker_with_many(&world, 5);
-                let mut worker = world.worker(&broker);
-                worker.patience = PATIENCE;
+                let (world, broker, worker) = with_five(PATIENCE);
                 worker.plan.nth(Method::Settle, 1, fault);
                 let effect = Scripted::new(&world, &worker.crash, []);
                 let run = async |worker: Worker| worker.by(manner, effect, PARK).await;
@@ -520,10 +496,7 @@ async fn a_report_that_is_answered_in_time_is_written_and_acknowledged() {
                 assert_eq!(broker.acknowledged(), 5, "{why}");
             }
         }
-        let world = World::new();
-        let broker = broker_with_many(&world, 5);
-        let mut worker = world.worker(&broker);
-        worker.patience = PATIENCE;
+        let (world, broker, worker) = with_five(PATIENCE);
         let late = Fault::DelayAfter(reports_end() + BEFORE);
         worker.plan.nth(Method::Settle, 1, late);
         let effect = Scripted::new(&world, &worker.crash, []);
@@ -538,10 +511,7 @@ async fn a_report_that_is_answered_in_time_is_written_and_acknowledged() {
 async fn a_transaction_that_is_answered_in_time_is_acknowledged() {
     for at in [WORK_ENDS + BEFORE, reports_end().saturating_sub(BEFORE)] {
         for fault in [Fault::DelayBefore(at), Fault::DelayAfter(at)] {
-            let world = World::new();
-            let broker = broker_with_many(&world, 5);
-            let mut worker = world.worker(&broker);
-            worker.patience = PATIENCE;
+            let (world, broker, worker) = with_five(PATIENCE);
             worker.plan.nth(Method::Apply, 1, fault);
             let run = async |worker: Worker| worker.transaction().await;
             let (run, _) = stopped(&world, worker, ASKED_AT, run).await;
@@ -582,10 +552,7 @@ async fn a_claim_that_is_granted_after_the_stop_is_given_back_unbegun() {
             ),
         ] {
             let why = format!("{manner:?}, {patience:?}, {at:?}");
-            let world = World::new();
-            let broker = broker_with_many(&world, 5);
-            let mut worker = world.worker(&broker);
-            worker.patience = patience;
+            let (world, broker, worker) = with_five(patience);
             worker.plan.nth(Method::Claim, 1, Fault::DelayAfter(at));
             let effect = Scripted::new(&world, &worker.crash, []);
             let run = async |worker: Worker| worker.by(manner, effect, PARK).await;

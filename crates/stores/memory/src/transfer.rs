@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semel_core::port::store::Page;
-use semel_core::port::transfer::Item;
-use semel_core::{
-    Error, ErrorKind, FencingToken, Mark, OpId, Outcome, ParkedId, Result, Timestamp,
-};
+use semel_core::port::transfer::{ExportPage, Item};
+use semel_core::{Error, ErrorKind, FencingToken, Mark, OpId, ParkedId, Result, Timestamp};
 
 use crate::state::State;
 
@@ -19,20 +17,16 @@ pub(crate) fn export(
     limit: usize,
     now: Timestamp,
 ) -> Result<Page<Item>> {
-    let mut page = Exported {
-        items: Vec::new(),
-        limit: limit.max(1),
-        held_bytes: 0,
-    };
+    let mut page = ExportPage::new(limit);
     let mut position = if let Some(cursor) = after {
         Cursor::decode(cursor)
             .ok_or_else(|| Error::new(ErrorKind::InvalidInput, "this is no cursor of this store"))?
     } else {
-        page.put(Item::Token(FencingToken::new(state.token)), 0);
+        page.items.push(Item::Token(FencingToken::new(state.token)));
         Cursor::Records(None)
     };
-    while !page.is_full() {
-        let next = page.fill(state, &position, now);
+    while page.room(1) > 0 {
+        let next = fill(&mut page, state, &position, now);
         match next.or_else(|| position.next_kind()) {
             Some(next) => position = next,
             None => {
@@ -49,92 +43,66 @@ pub(crate) fn export(
     })
 }
 
-/// A page in the making.
-struct Exported {
-    items: Vec<Item>,
-    limit: usize,
-    /// Bytes of messages and outcomes.
-    held_bytes: usize,
-}
-
-impl Exported {
-    fn is_full(&self) -> bool {
-        self.items.len() >= self.limit || self.held_bytes >= MOST_BYTES
-    }
-
-    fn put(&mut self, item: Item, held_bytes: usize) {
-        self.held_bytes += held_bytes;
-        self.items.push(item);
-    }
-
-    /// Adds items from `position` on, of its kind; returns where to continue if there are more.
-    fn fill(&mut self, state: &State, position: &Cursor, now: Timestamp) -> Option<Cursor> {
-        match position {
-            Cursor::Records(after) => {
-                let mut last = *after;
-                for (id, listed) in state.records.range(behind(*after)) {
-                    if self.is_full() {
-                        return Some(Cursor::Records(last));
-                    }
-                    last = Some(*id);
-                    if !listed.record.is_forgotten(now) {
-                        let len = match &listed.record.outcome {
-                            Some(Outcome::Kept { bytes, .. }) => bytes.len(),
-                            Some(Outcome::TooLarge { .. }) | None => 0,
-                        };
-                        self.put(Item::Record(Box::new(listed.clone())), len);
-                    }
+/// Adds items from `position` on, of its kind; returns where to continue if there are more.
+fn fill(page: &mut ExportPage, state: &State, position: &Cursor, now: Timestamp) -> Option<Cursor> {
+    match position {
+        Cursor::Records(after) => {
+            let mut last = *after;
+            for (id, listed) in state.records.range(behind(*after)) {
+                if page.room(1) == 0 {
+                    return Some(Cursor::Records(last));
                 }
-            }
-            Cursor::Entities(after) => {
-                let mut last = *after;
-                for (id, (scope, entity, record)) in state.entities.range(behind(*after)) {
-                    if self.is_full() {
-                        return Some(Cursor::Entities(last));
-                    }
-                    last = Some(*id);
-                    let item = Item::Entity(scope.clone(), entity.clone(), record.clone());
-                    self.put(item, 0);
-                }
-            }
-            Cursor::Marks(after) => {
-                let mut last = after.clone();
-                for (name, value) in state.marks.range(behind(after.clone())) {
-                    if self.is_full() {
-                        return Some(Cursor::Marks(last));
-                    }
-                    last = Some(Arc::clone(name));
-                    let mark = Mark {
-                        name: name.clone(),
-                        value: *value,
-                    };
-                    self.put(Item::Mark(mark), 0);
-                }
-            }
-            Cursor::Parked(after) => {
-                let mut last = *after;
-                for (id, message) in state.parked.range(behind(*after)) {
-                    if self.is_full() {
-                        return Some(Cursor::Parked(last));
-                    }
-                    last = Some(*id);
-                    self.put(
-                        Item::Parked(Box::new(message.clone())),
-                        message.payload.len(),
-                    );
-                }
-            }
-            Cursor::Audit(from) => {
-                for (at, entry) in state.audit.iter().enumerate().skip(*from) {
-                    if self.is_full() {
-                        return Some(Cursor::Audit(at));
-                    }
-                    self.put(Item::Audited(Box::new(entry.clone())), 0);
+                last = Some(*id);
+                if !listed.record.is_forgotten(now) {
+                    page.items.push(Item::Record(Box::new(listed.clone())));
                 }
             }
         }
-        None
+        Cursor::Entities(after) => {
+            let mut last = *after;
+            for (id, (scope, entity, record)) in state.entities.range(behind(*after)) {
+                if page.room(1) == 0 {
+                    return Some(Cursor::Entities(last));
+                }
+                last = Some(*id);
+                let item = Item::Entity(scope.clone(), entity.clone(), record.clone());
+                page.items.push(item);
+            }
+        }
+        Cursor::Marks(after) => {
+            let mut last = after.clone();
+            for (name, value) in state.marks.range(behind(after.clone())) {
+                if page.room(1) == 0 {
+                    return Some(Cursor::Marks(last));
+                }
+                last = Some(Arc::clone(name));
+                let mark = Mark {
+                    name: name.clone(),
+                    value: *value,
+                };
+                page.items.push(Item::Mark(mark));
+            }
+        }
+        Cursor::Parked(after) => {
+            let mut last = *after;
+            for (id, message) in state.parked.range(behind(*after)) {
+                if page.room(1) == 0 {
+                    return Some(Cursor::Parked(last));
+                }
+                last = Some(*id);
+                page.items.push(Item::Parked(Box::new(message.clone())));
+            }
+        }
+        Cursor::Audit(from) => {
+            for (at, entry) in state.audit.iter().enumerate().skip(*from) {
+                if page.room(1) == 0 {
+                    return Some(Cursor::Audit(at));
+                }
+                page.items.push(Item::Audited(Box::new(entry.clone())));
+            }
+        }
     }
+    None
 }
 
 /// Everything behind a key; everything without one.
@@ -209,9 +177,6 @@ impl Cursor {
         }
     }
 }
-
-/// Bytes of messages and outcomes of a page, about.
-const MOST_BYTES: usize = 8 << 20;
 
 /// Adds an item; returns whether it is new. A record that counts as absent is not there.
 pub(crate) fn import(state: &mut State, item: &Item, now: Timestamp) -> bool {

@@ -38,7 +38,6 @@ mod config;
 mod connect;
 pub mod driver;
 mod error;
-mod export_page;
 mod inbox;
 mod ingest;
 mod inspection;

@@ -4,12 +4,11 @@ mod incoming;
 
 use bytes::Bytes;
 use semel_core::port::store::{Listed, Page};
-use semel_core::port::transfer::Item;
+use semel_core::port::transfer::{ExportPage, Item};
 use semel_core::{Error, ErrorKind, FencingToken, Mark, OpId, Result};
 
 use crate::answer::{id, key, only, scope, some_number, text, time};
 use crate::error::corrupt;
-use crate::export_page::ExportPage;
 use crate::locked::entity_record;
 use crate::row::{self, ID};
 use crate::script::{Literal, Script};

@@ -13,7 +13,6 @@ mod connect;
 mod connection;
 pub mod driver;
 mod error;
-mod export_page;
 mod failure;
 mod inbox;
 mod ingest;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use deadpool_postgres::Transaction;
 use semel_core::port::store::{ListQuery, Listed, Page};
-use semel_core::port::transfer::Item;
+use semel_core::port::transfer::{ExportPage, Item};
 use semel_core::{
     Audited, Entity, EntityRecord, Error, ErrorKind, FencingToken, Mark, OpId, Parked, Result,
     Scope, Timestamp,
@@ -14,7 +14,6 @@ use semel_core::{
 use crate::columns::Columns;
 use crate::connection::Runs;
 use crate::error::{corrupt, undone};
-use crate::export_page::ExportPage;
 use crate::listing::{key, now, operation_at, scope_at};
 use crate::locked::{Stop, add_audited, entity_record};
 use crate::parked::park_in;

@@ -50,7 +50,6 @@ mod config;
 mod connection_thread;
 pub mod driver;
 mod error;
-mod export_page;
 mod id_columns;
 mod inbox;
 mod inspection;

@@ -6,14 +6,13 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 use semel_core::port::store::{ListQuery, Listed, Page};
-use semel_core::port::transfer::Item;
+use semel_core::port::transfer::{ExportPage, Item};
 use semel_core::{
     EntityRecord, Error, ErrorKind, FencingToken, Key, Mark, OpId, Operation, Result, Scope,
     Timestamp,
 };
 
 use crate::error::{corrupt, undone};
-use crate::export_page::ExportPage;
 use crate::id_columns::tag;
 use crate::ledger::Ledger;
 use crate::lookup::{entity_record, load};

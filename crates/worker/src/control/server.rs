@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use semel_core::port::store::{ListQuery, Page};
 use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
-use semel_core::{AnyStore, Code, Error, ErrorKind, Operation, Outcome, Result, Store};
+use semel_core::{AnyStore, Code, Error, ErrorKind, Operation, Result, Store};
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -200,28 +200,11 @@ async fn export(
     let mut limit = limit.min(MOST_EXPORTED);
     loop {
         let page = store.export(after, limit).await?;
-        let bytes: usize = page.items.iter().map(held_bytes).sum();
+        let bytes: usize = page.items.iter().map(Item::len_bytes).sum();
         if bytes <= PAGE_BYTES || limit <= 1 {
             return Ok(page);
         }
         limit /= 2;
-    }
-}
-
-/// The bytes that an item holds of messages and outcomes.
-fn held_bytes(item: &Item) -> usize {
-    match item {
-        Item::Record(listed) => match &listed.record.outcome {
-            Some(Outcome::Kept { bytes, .. }) => bytes.len(),
-            Some(Outcome::TooLarge { .. }) | None => 0,
-        },
-        Item::Parked(message) => {
-            let headers = message.headers.iter();
-            let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
-            let transport = message.transport.as_ref().map_or(0, bytes::Bytes::len);
-            message.payload.len() + headers + transport + message.detail.len()
-        }
-        Item::Token(_) | Item::Entity(..) | Item::Mark(_) | Item::Audited(_) => 0,
     }
 }
 

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use semel_config::same_file::are_one;
 use semel_core::port::store::Store;
-use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
-use semel_core::{Audited, Error, ErrorKind, Result};
+use semel_core::{Error, ErrorKind, Result};
+use semel_operate::store::note_export;
 use semel_render::reports::transfer::counts_text as in_words;
 use semel_supervisor::same_file;
 use semel_worker::transfer::{self, Counts, Use, WholeFile};
@@ -102,7 +102,13 @@ async fn write(ground: &Ground, to: File, bars: &Bars) -> Result<(File, Counts)>
     let in_use = match ground.worker {
         Some(process) => {
             warn_of_worker(format_args!("process {process}"));
-            leave_entry(ground, store, process).await?;
+            let audit = Audit {
+                reason: Some(format!(
+                    "beside process {process}, which works on the store"
+                )),
+                by: std::env::var("SEMEL_OPERATOR").ok(),
+            };
+            note_export(store, note_of(&audit), ground.now()).await?;
             Use::Work
         }
         None => Use::Rest,
@@ -115,28 +121,6 @@ async fn write(ground: &Ground, to: File, bars: &Bars) -> Result<(File, Counts)>
     let written = transfer::export(store, (kind, in_use), ground.now(), to, watch).await;
     bars.clear();
     written
-}
-
-/// Leaves the entry of an export beside a worker in the audit trail, and so in the export itself, which is not of a store
-/// at rest.
-async fn leave_entry(ground: &Ground, store: &AnyTransferStore, process: u32) -> Result<()> {
-    let audit = Audit {
-        reason: Some(format!(
-            "beside process {process}, which works on the store"
-        )),
-        by: std::env::var("SEMEL_OPERATOR").ok(),
-    };
-    let entry = Audited {
-        at: ground.now(),
-        note: note_of(&audit),
-        action: "export".into(),
-        scope: None,
-        key: None,
-        before: "".into(),
-        after: "begun, with all that the store holds".into(),
-    };
-    let entry = Item::Audited(Box::new(entry));
-    store.import([entry].into()).await.map(|_| ())
 }
 
 /// Tells whether an export failed because its reader has had enough.

@@ -1,13 +1,13 @@
 //! The room of a page of an export, by its items and by what they hold.
 
-use semel_core::Outcome;
-use semel_core::port::transfer::Item;
+use super::Item;
 
 /// The items of a page, while there is room. What an item holds is known once it was read, so few that may be large are
 /// read at once, and no more than there is room for if they are as large as the largest so far.
 #[derive(Debug)]
-pub(crate) struct ExportPage {
-    pub(crate) items: Vec<Item>,
+pub struct ExportPage {
+    /// The items so far, to which a store adds.
+    pub items: Vec<Item>,
     limit: usize,
     /// The number of items that were measured, their bytes, and the most of one.
     measured: usize,
@@ -16,8 +16,9 @@ pub(crate) struct ExportPage {
 }
 
 impl ExportPage {
-    /// An empty page of `limit` items.
-    pub(crate) fn new(limit: usize) -> Self {
+    /// Makes an empty page of `limit` items.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
         Self {
             items: Vec::new(),
             limit: limit.max(1),
@@ -27,10 +28,10 @@ impl ExportPage {
         }
     }
 
-    /// The number of items that may be read next, `at_once` at most; 0 of a full page.
-    pub(crate) fn room(&mut self, at_once: usize) -> usize {
+    /// Returns the number of items that may be read next, `at_once` at most; 0 of a full page.
+    pub fn room(&mut self, at_once: usize) -> usize {
         for item in &self.items[self.measured..] {
-            let len = len_bytes(item);
+            let len = item.len_bytes();
             self.len_bytes += len;
             self.largest = self.largest.max(len);
         }
@@ -44,34 +45,17 @@ impl ExportPage {
     }
 }
 
-/// About how much memory an item takes.
-fn len_bytes(item: &Item) -> usize {
-    let held = match item {
-        Item::Record(listed) => match &listed.record.outcome {
-            Some(Outcome::Kept { bytes, .. }) => bytes.len(),
-            Some(Outcome::TooLarge { .. }) | None => 0,
-        },
-        Item::Parked(message) => {
-            let headers = message.headers.iter();
-            let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
-            let transport = message.transport.as_ref().map_or(0, bytes::Bytes::len);
-            message.payload.len() + headers + transport + message.detail.len()
-        }
-        Item::Token(_) | Item::Entity(..) | Item::Mark(_) | Item::Audited(_) => 0,
-    };
-    held + ITEM_BYTES
-}
-
-/// Memory that a page takes at most, about, and that an item takes at least.
+/// Memory that a page takes at most, about.
 const MOST_BYTES: usize = 8 << 20;
-const ITEM_BYTES: usize = 512;
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use semel_core::{Mark, Parked, Scope, Timestamp};
-
     use super::*;
+    use crate::key::Scope;
+    use crate::parked::Parked;
+    use crate::settle::Mark;
+    use crate::time::Timestamp;
+    use bytes::Bytes;
 
     fn message(len: usize) -> Item {
         Item::Parked(Box::new(Parked {
