@@ -132,19 +132,12 @@ fn is_played<F: Fresh>(cut: u64, then: Then) -> bool {
         let told = worker.running.stderr();
         told.contains(WAITS) || told.contains("the store is away")
     });
-    let ended = match then {
-        Then::Back => {
-            proxy.heal();
-            worker.until("a worker that is up", |worker| worker.is_up());
-            // How it ends is the subject of other tests.
-            worker.running.signal(Signal::KILL);
-            worker.running.wait()
-        }
-        Then::Stopped => {
-            worker.running.signal(Signal::TERM);
-            worker.running.wait().done()
-        }
-    };
+    if then == Then::Back {
+        proxy.heal();
+        worker.until("a worker that is up", |worker| worker.is_up());
+    }
+    worker.running.signal(Signal::TERM);
+    let ended = worker.running.wait().done();
     assert!(!ended.stderr.contains("error: "), "{cut}: {ended:?}");
     true
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use semel_core::{Result, Store};
 
+use super::outstanding::Stage;
 use super::pending_settlements::PendingSettlements;
 use super::reader::ReaderHandle;
 use super::run_state::{Parts, RunState};
@@ -108,6 +109,7 @@ impl Bulk {
             run.gather(reader).await;
             return None;
         }
+        let stage = run.outstanding.stage();
         let at = [run.context.ends_at(), run.next_try()];
         let at = at.into_iter().flatten();
         let at = Some(at.fold(self.renew_at, Duration::min));
@@ -121,10 +123,10 @@ impl Bulk {
                 () = running.ended(finished) => false,
             }
         };
-        let ended = if run.outstanding.is_stopping() {
-            run.wait(reader, false, at, ended).await
-        } else {
+        let ended = if stage == Stage::Running {
             run.gather_beside(reader, may_claim, at, ended).await
+        } else {
+            run.wait(reader, stage, false, at, ended).await
         };
         match ended {
             Some(true) => self.background.take_first(),

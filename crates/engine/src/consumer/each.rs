@@ -44,10 +44,10 @@ pub(super) async fn run<S: Store + Clone, E: Effect>(
                 return Ok(());
             }
         } else {
-            attempts.wait(run, reader).await;
-            // At the end, nothing waits for a store that is away.
-            let is_over = attempts.is_idle() || run.context.is_out_of_patience();
-            if run.outstanding.is_stopping() && is_over {
+            if !attempts.are_over(run) {
+                attempts.wait(run, reader).await;
+            }
+            if attempts.are_over(run) {
                 return attempts.give_back(run).await;
             }
         }
@@ -116,6 +116,11 @@ impl Attempts {
         self.running.is_empty() && self.finished.is_empty()
     }
 
+    /// Tells whether the run is: then nothing waits for a store that is away.
+    fn are_over<S: Store + Clone>(&self, run: &RunState<S>) -> bool {
+        run.outstanding.is_stopping() && (self.is_idle() || run.context.is_out_of_patience())
+    }
+
     /// Returns how many more attempts may begin.
     fn free<S: Store + Clone>(&self, run: &RunState<S>) -> usize {
         let running = self.running.len();
@@ -126,6 +131,7 @@ impl Attempts {
     /// Waits until an attempt ends, another one may begin, leases need renewing, or the store may be
     /// asked again.
     async fn wait<S: Store + Clone>(&mut self, run: &mut RunState<S>, reader: &mut ReaderHandle) {
+        let stage = run.outstanding.stage();
         self.collect();
         run.look_after();
         let now = run.outstanding.wake();
@@ -150,7 +156,7 @@ impl Attempts {
                 None => std::future::pending().await,
             }
         };
-        if let Some(joined) = run.wait(reader, has_slot, Some(at), ended).await {
+        if let Some(joined) = run.wait(reader, stage, has_slot, Some(at), ended).await {
             self.take(joined);
             self.collect();
         }

@@ -44,6 +44,17 @@ pub(super) struct Outstanding {
     failure: Option<Error>,
 }
 
+/// The stage of a run. It only goes forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Messages are taken in hand.
+    Running,
+    /// Nothing more begins, and what runs has all the time that it needs.
+    Recalled,
+    /// Nothing more begins, and what runs has a limit of time.
+    Ending,
+}
+
 impl Outstanding {
     pub(super) fn new(context: Arc<Context>, source: DispositionSender, every_lane: bool) -> Self {
         let extend_at = context.now() + context.pipeline.lease / 3;
@@ -84,6 +95,17 @@ impl Outstanding {
     /// Tells whether nothing more begins: a shutdown is requested, or the source has failed.
     pub(super) fn is_stopping(&self) -> bool {
         self.failure.is_some() || self.context.shutdown.is_requested()
+    }
+
+    /// Returns how far the run is at this moment; another thread may ask for a stop a moment later.
+    pub(super) fn stage(&self) -> Stage {
+        if self.is_pressed() {
+            Stage::Ending
+        } else if self.is_stopping() {
+            Stage::Recalled
+        } else {
+            Stage::Running
+        }
     }
 
     /// Tells whether the source has failed.

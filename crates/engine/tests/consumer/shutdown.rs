@@ -5,6 +5,7 @@ use std::time::Duration;
 use semel_core::{ErrorKind, StateKind};
 use semel_engine::effect::{BatchEffect, Call, Class, Verdict};
 use semel_engine::summary::Fate;
+use tokio::time::timeout;
 
 use super::{broker_with, broker_with_many, many};
 use crate::world::fault::{Fault, Method};
@@ -236,6 +237,84 @@ async fn an_idle_worker_stops_at_once() {
             summary.elapsed
         );
     }
+}
+
+/// A request comes from another thread, between any two steps of the run.
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_the_run_whichever_step_it_meets() {
+    for manner in Manner::ALL {
+        for recalled in [false, true] {
+            let mut played = 0;
+            while meets(manner, recalled, played + 1).await {
+                played += 1;
+            }
+            assert!(played > 5, "{manner:?}: {played}");
+        }
+    }
+}
+
+/// Plays a run whose messages are done, and which is asked to stop, or recalled, at a look at its clock. Tells whether
+/// there were so many.
+async fn meets(manner: Manner, recalled: bool, at_look: u64) -> bool {
+    let why = format!("{manner:?}, recalled: {recalled}, {at_look}");
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let mut worker = world.worker(&broker);
+    worker.feed.stays_open = true;
+    let (stop, recall) = (worker.stop.clone(), worker.recall.clone());
+    let request = if recalled { recall } else { stop.clone() };
+    let clock = worker.meets(request, at_look);
+    let effect = Scripted::new(&world, &worker.crash, []);
+    let run = async {
+        let run = timeout(SECOND * 3_600, worker.by(manner, effect, REPEAT)).await;
+        run.expect(&why).summary();
+        world.clock.elapsed()
+    };
+    let (ended_at, ()) = tokio::join!(run, stop.after(SECOND * 60));
+    let Some(asked_at) = clock.asked_at().filter(|at| *at < SECOND * 60) else {
+        return false;
+    };
+    let took = ended_at.saturating_sub(asked_at);
+    assert!(took <= SECOND / 100, "{why}: {took:?}");
+    true
+}
+
+/// The time of a stop is counted from the step that it meets.
+#[tokio::test(start_paused = true)]
+async fn what_runs_has_its_patience_whichever_step_a_stop_meets() {
+    for manner in Manner::ALL {
+        let mut at_look = 1;
+        while has_patience(manner, at_look).await {
+            at_look += 1;
+        }
+        assert!(at_look > 5, "{manner:?}: {at_look}");
+    }
+}
+
+/// Plays a run whose effect has no end, and which is asked to stop at a look at its clock. Tells whether there were so many
+/// in the first minute.
+async fn has_patience(manner: Manner, at_look: u64) -> bool {
+    let why = format!("{manner:?}, {at_look}");
+    let world = World::new();
+    let broker = broker_with(&world, &["a"]);
+    let mut worker = world.worker(&broker);
+    worker.feed.stays_open = true;
+    worker.patience = SECOND * 3;
+    let stop = worker.stop.clone();
+    let clock = worker.meets(stop.clone(), at_look);
+    let effect = Scripted::always(&world, &worker.crash, Act::Slow(SECOND * 3_600, SECOND));
+    let run = async {
+        let run = timeout(SECOND * 7_200, worker.by(manner, effect, REPEAT)).await;
+        run.expect(&why);
+        world.clock.elapsed()
+    };
+    let (ended_at, ()) = tokio::join!(run, stop.after(SECOND * 60));
+    let Some(asked_at) = clock.asked_at().filter(|at| *at < SECOND * 60) else {
+        return false;
+    };
+    let took = ended_at.saturating_sub(asked_at);
+    assert!(took <= SECOND * 3 + SECOND / 100, "{why}: {took:?}");
+    true
 }
 
 #[tokio::test(start_paused = true)]

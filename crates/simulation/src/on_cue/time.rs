@@ -1,10 +1,13 @@
 //! Time is tokio's paused clock; entropy is a counter that is obviously not random.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_core::{Clock, Entropy, Timestamp};
 use tokio::time::Instant;
+
+use super::worker::Stop;
 
 /// Wall clock and monotonic clock at once; both move as tokio's does.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,48 @@ impl Clock for PausedClock {
 
     fn monotonic(&self) -> Duration {
         self.elapsed()
+    }
+}
+
+/// The same clock, at one look of which a request is made, as another thread can make it between any two steps of a run.
+#[derive(Debug)]
+pub struct AskingClock {
+    clock: PausedClock,
+    request: Stop,
+    at_look: u64,
+    looks: AtomicU64,
+    asked_at: OnceLock<Duration>,
+}
+
+impl AskingClock {
+    pub const fn new(clock: PausedClock, request: Stop, at_look: u64) -> Self {
+        Self {
+            clock,
+            request,
+            at_look,
+            looks: AtomicU64::new(0),
+            asked_at: OnceLock::new(),
+        }
+    }
+
+    /// The time since the world began at which the request was made, if it was.
+    pub fn asked_at(&self) -> Option<Duration> {
+        self.asked_at.get().copied()
+    }
+}
+
+impl Clock for AskingClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        let now = self.clock.monotonic();
+        if self.looks.fetch_add(1, Ordering::Relaxed) + 1 == self.at_look {
+            self.asked_at.get_or_init(|| now);
+            self.request.request();
+        }
+        now
     }
 }
 

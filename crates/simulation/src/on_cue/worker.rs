@@ -23,7 +23,7 @@ use super::crash::Crash;
 use super::fault::Plan;
 use super::faulty::Faulty;
 use super::scripted::{OneByOne, Scripted};
-use super::time::PausedClock;
+use super::time::{AskingClock, PausedClock};
 
 type FaultyConsumer = Consumer<Faulty<AnyStore>, Feed>;
 
@@ -43,6 +43,7 @@ pub struct Worker {
     backing: Backing,
     broker: Broker,
     surroundings: Surroundings,
+    clock: PausedClock,
 }
 
 /// The end of a worker.
@@ -141,6 +142,7 @@ impl Worker {
             backing,
             broker: broker.clone(),
             surroundings,
+            clock,
         }
     }
 
@@ -148,6 +150,13 @@ impl Worker {
     pub fn add_observer(&mut self, observer: Arc<dyn Observer>) {
         let both = [Arc::clone(&self.surroundings.observer), observer];
         self.surroundings.observer = Arc::new(FanOut::new(both));
+    }
+
+    /// Has the worker meet `request` at one of its looks at the clock, by number.
+    pub fn meets(&mut self, request: Stop, at_look: u64) -> Arc<AskingClock> {
+        let clock = Arc::new(AskingClock::new(self.clock, request, at_look));
+        self.surroundings.clock = clock.clone();
+        clock
     }
 
     /// Has nobody watch the worker.

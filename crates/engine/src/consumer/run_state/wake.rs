@@ -10,6 +10,7 @@ use std::time::Duration;
 use semel_core::Store;
 
 use super::RunState;
+use crate::consumer::outstanding::Stage;
 use crate::consumer::reader::ReaderHandle;
 
 impl<S: Store + Clone> RunState<S> {
@@ -36,6 +37,7 @@ impl<S: Store + Clone> RunState<S> {
                 ended = &mut work => return Some(ended),
                 () = ready(()) => {}
             }
+            let stage = self.outstanding.stage();
             self.take_in(reader);
             self.look_after();
             let now = self.now();
@@ -46,10 +48,11 @@ impl<S: Store + Clone> RunState<S> {
             let is_to_begin = may_begin && (may_ask || (may_try && self.outstanding.has_ready()));
             let has_fates = self.outcomes.has_settled() || self.outstanding.has_revoked();
             let is_over = at.is_some_and(|at| at <= now);
-            if is_to_begin || self.outstanding.is_done() || has_fates || is_over {
+            let is_done = stage != Stage::Running || self.outstanding.is_done();
+            if is_to_begin || is_done || has_fates || is_over {
                 return None;
             }
-            if let Some(ended) = self.wait(reader, may_try, at, &mut work).await {
+            if let Some(ended) = self.wait(reader, stage, may_try, at, &mut work).await {
                 return Some(ended);
             }
             self.outstanding.extend_if_due().await;
@@ -59,9 +62,13 @@ impl<S: Store + Clone> RunState<S> {
     /// Waits until `work` ends, whose result it returns, or anything else is to be done: a chunk is here, which it takes
     /// in hand, something is due, at `at` at the latest, or shutdown is requested. Held back messages and suspended
     /// ones are due only if there is a slot for them.
+    ///
+    /// `stage` is that of the moment before the caller looked whether there is anything to do: what it has not seen of a
+    /// shutdown ends the wait, whenever it came.
     pub(in crate::consumer) async fn wait<T>(
         &mut self,
         reader: &mut ReaderHandle,
+        stage: Stage,
         has_slot: bool,
         at: Option<Duration>,
         work: impl Future<Output = T>,
@@ -78,15 +85,14 @@ impl<S: Store + Clone> RunState<S> {
         ];
         let due = due.into_iter().flatten().min();
         let nap = due.map(|due| due.saturating_sub(self.now()));
-        let is_stopping = self.outstanding.is_stopping();
-        let is_pressed = self.outstanding.is_pressed();
-        let has_room = self.has_room() && !is_stopping;
+        let (is_running, is_recalled) = (stage == Stage::Running, stage == Stage::Recalled);
+        let has_room = self.has_room() && is_running;
         let awaits_letters = self.outcomes.awaits_letters();
         let chunk = tokio::select! {
             biased;
             ended = work => return Some(ended),
-            () = self.context.shutdown_is_requested(), if !is_stopping => return None,
-            () = self.context.stop_is_requested(), if is_stopping && !is_pressed => return None,
+            () = self.context.shutdown_is_requested(), if is_running => return None,
+            () = self.context.stop_is_requested(), if is_recalled => return None,
             () = self.outcomes.letters_are_answered(), if awaits_letters => return None,
             chunk = reader.next(), if has_room => chunk,
             () = tokio::time::sleep(nap.unwrap_or_default()), if nap.is_some() => return None,
