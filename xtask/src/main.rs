@@ -90,7 +90,8 @@ fn dispatch(args: &[String]) -> Result {
         ["readme"] => {
             let workspace = Workspace::find()?;
             let blocks = |servers: &Borrowed| readme::run(&workspace, servers);
-            Borrowed::beside(&workspace, &[], blocks).map(drop)
+            let results = Borrowed::beside(&workspace, &[], blocks)?;
+            results.summary().map(|words| println!("readme: {words}"))
         }
         ["picture"] => picture::run(&Workspace::find()?),
         ["openapi", words @ ..] => {

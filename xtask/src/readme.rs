@@ -17,12 +17,33 @@ use std::process::Command;
 use crate::builds::{self, Profile};
 use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
+use crate::test_results::{Failed, Tail};
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 use crate::{examples, process, readme::block::Block, readme::session::Session};
 
-/// Runs every checked block, with the addresses of `servers`; returns the number of blocks.
-pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
+/// The sums over all pages.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) passed: usize,
+    pub(crate) failures: Vec<Failed>,
+}
+
+impl Results {
+    /// The answer in a line.
+    pub(crate) fn summary(&self) -> Result<String> {
+        let passed = self.passed;
+        if let Some(first) = self.failures.first() {
+            let (failed, name) = (self.failures.len(), &first.name);
+            let words = format!("{failed} of {} checked blocks: {name}", passed + failed);
+            return Err(Failure::no(words));
+        }
+        Ok(format!("{passed} checked blocks print what they show"))
+    }
+}
+
+/// Runs every checked block, with the addresses of `servers`; prints what failed.
+pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<Results> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
     let mut build = builds::programs(workspace);
@@ -30,8 +51,7 @@ pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
     if !process::stream(build, |_| ())?.success() {
         return Err(Failure::no("what the pages run does not build"));
     }
-    let mut passed = 0;
-    let mut failed = 0;
+    let mut results = Results::default();
     for (path, blocks) in &pages {
         let folder = Folder::create(workspace, path)?;
         let mut session = Session::new(&folder.0, &Profile::Dev.folder(workspace));
@@ -44,20 +64,18 @@ pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<usize> {
         }
         for block in blocks {
             match session.run(block)? {
-                None => passed += 1,
+                None => results.passed += 1,
                 Some(fault) => {
-                    failed += 1;
-                    println!("{path}:{}: {fault}\n", block.line);
+                    let name = format!("{path}:{}", block.line);
+                    println!("{name}: {fault}\n");
+                    let mut said = Tail::default();
+                    fault.lines().for_each(|line| said.push(line));
+                    results.failures.push(Failed { name, said });
                 }
             }
         }
     }
-    if failed > 0 {
-        let message = format!("{failed} checked blocks fail, {passed} print what they show");
-        return Err(Failure::no(message));
-    }
-    println!("readme: {passed} checked blocks print what they show");
-    Ok(passed)
+    Ok(results)
 }
 
 /// The pages with checked blocks. A README without any proves nothing.

@@ -188,7 +188,7 @@ fn with_programs(
     thread::scope(|scope| {
         let openapi = scope.spawn(openapi);
         steps.push(step("readme", || match readme::run(workspace, servers) {
-            Ok(passed) => Report::passed(passed, format!("{passed} checked blocks")),
+            Ok(results) => pages(results),
             Err(failure) => Report::failed(failure.to_string()),
         }));
         steps.push(openapi.join().expect("a step does not panic"));
@@ -263,6 +263,20 @@ fn clients(results: clients::Results) -> Report {
             passed,
             failed: results.failures.len(),
             verdict: Verdict::Failed(failed.name.clone()),
+            failures: results.failures,
+        },
+    }
+}
+
+/// The result of the checked blocks of the pages.
+fn pages(results: readme::Results) -> Report {
+    let (passed, failed) = (results.passed, results.failures.len());
+    match results.summary() {
+        Ok(words) => Report::passed(passed, words),
+        Err(failure) => Report {
+            passed,
+            failed,
+            verdict: Verdict::Failed(failure.to_string()),
             failures: results.failures,
         },
     }
