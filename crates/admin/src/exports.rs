@@ -21,7 +21,7 @@ use semel_operate::store::note_export;
 use semel_worker::transfer::{self, Use};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::answer::{Answer, json_text};
 use crate::orders::{no_trail, reason_alone};
@@ -146,7 +146,7 @@ impl Export {
     ///
     /// # Errors
     ///
-    /// The failure of the store, or of a client that takes too little or too long; the connection is closed for it, since the head of
+    /// The failure of the store, its silence, or a client that takes too little or too long; the connection is closed for it, since the head of
     /// the answer has been sent
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         if self.begun.elapsed() > LONGEST {
@@ -158,7 +158,12 @@ impl Export {
             let text = "the client took less than a part of the export in the time for one";
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
-        if let Some(part) = self.coming.recv().await {
+        let coming = timeout(LONGEST_PART, self.coming.recv()).await;
+        let coming = coming.map_err(|_| {
+            let text = "the store gave nothing of the export in the time for a part";
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        })?;
+        if let Some(part) = coming {
             self.taken = Some(Instant::now());
             return Ok(Some(part));
         }
@@ -194,7 +199,7 @@ impl io::Write for Parts {
 const MEDIA_TYPE: &str = "application/jsonl";
 /// The most bytes of a part.
 const PART_BYTES: usize = 256 << 10;
-/// The longest time for a part. The listener closes a connection that takes nothing at all long before.
+/// The longest time for a part, of the store and of the client each. The listener closes a connection that takes nothing at all long before.
 const LONGEST_PART: Duration = Duration::from_secs(60);
 /// The longest time for all of it: a worker may write faster than the client takes, and then there is no end.
 const LONGEST: Duration = Duration::from_secs(6 * 60 * 60);

@@ -146,7 +146,7 @@ pub async fn export<W: Write + Send + 'static>(
         }
         after = page.next;
         if after.is_none() {
-            match risen(store, in_use, first).await {
+            match risen(store, first).await {
                 // A writer that failed reports the reason itself.
                 Ok(token) => drop(pages.send(token.into_iter().collect()).await),
                 Err(error) => break Err(error),
@@ -160,16 +160,10 @@ pub async fn export<W: Write + Send + 'static>(
     handed_over.and(written)
 }
 
-/// Returns the token that a store at work has come to, if that is beyond the `first` one: the records between them may
-/// have tokens up to it, and whoever imports them must grant none of those again.
-async fn risen(
-    store: &AnyTransferStore,
-    in_use: Use,
-    first: Option<FencingToken>,
-) -> Result<Option<Item>> {
-    if in_use == Use::Rest {
-        return Ok(None);
-    }
+/// Returns the token that the store has come to, if that is beyond the `first` one: the records between them may have
+/// tokens up to it, and whoever imports them must grant none of those again. Of a store on a server nobody knows
+/// beforehand whether it is at work.
+async fn risen(store: &AnyTransferStore, first: Option<FencingToken>) -> Result<Option<Item>> {
     let page = store.export(None, 1).await?;
     Ok(token_of(&page)
         .filter(|token| Some(*token) > first)

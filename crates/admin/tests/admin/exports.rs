@@ -84,12 +84,17 @@ struct Endless {
     entries: Arc<MemoryStore>,
     pages: Arc<AtomicUsize>,
     last: usize,
+    /// It gives no answer instead.
+    is_silent: bool,
 }
 
 impl TransferStore for Endless {
     async fn export(&self, _: Option<&[u8]>, limit: usize) -> Result<Page<Item>> {
         assert!(limit <= 256, "the store is at work: {limit}");
         if self.pages.fetch_add(1, Ordering::Relaxed) >= self.last {
+            if self.is_silent {
+                std::future::pending::<()>().await;
+            }
             return Err(Error::new(ErrorKind::Unavailable, "the disk is gone"));
         }
         let message = message(vec![b'x'; 100 << 10].into());
@@ -106,12 +111,22 @@ impl TransferStore for Endless {
 
 /// A service over a store without an end, and the number of pages that were asked of it.
 fn endless(last: usize) -> (Site, Arc<AtomicUsize>) {
+    answering(last, false)
+}
+
+/// The same over a store that says nothing after so many pages.
+fn silent(last: usize) -> Site {
+    answering(last, true).0
+}
+
+fn answering(last: usize, is_silent: bool) -> (Site, Arc<AtomicUsize>) {
     let site = Site::new();
     let (memory, pages) = (site.memory(), Arc::new(AtomicUsize::new(0)));
     let transfer = Endless {
         entries: Arc::clone(&memory),
         pages: Arc::clone(&pages),
         last,
+        is_silent,
     };
     lend(&site, memory, transfer);
     (site, pages)
@@ -338,4 +353,30 @@ async fn a_client_that_takes_a_little_now_and_then_is_let_go() {
     let error = body.frame().await.expect("an end").expect_err("a failure");
     assert!(error.to_string().contains("the client took"), "{error}");
     assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_gives_no_answer_is_left() {
+    let site = silent(0);
+    let mut body = asked(&site).await.into_body();
+    let passes = async {
+        loop {
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+    };
+    let ended = tokio::select! {
+        ended = body.frame() => ended.expect("an end"),
+        () = passes => unreachable!("it has no end"),
+    };
+    let error = ended.expect_err("a failure");
+    assert!(
+        error.to_string().contains("the store gave nothing"),
+        "{error}"
+    );
+    assert!(body.frame().await.is_none());
+    drop(body);
+    site.clock.advance(Duration::from_secs(1));
+    while asked(&site).await.status() == 409 {
+        tokio::task::yield_now().await;
+    }
 }

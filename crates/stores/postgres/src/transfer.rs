@@ -390,8 +390,9 @@ impl Cursor {
     const fn at_once(&self, is_first: bool) -> usize {
         match self {
             Self::Records(_) if is_first => FIRST_RECORDS,
+            Self::Records(_) => RECORDS_AT_ONCE,
             Self::Parked(_) => MESSAGES_AT_ONCE,
-            Self::Records(_) | Self::Entities(_) | Self::Marks(_) | Self::Audit(_) => usize::MAX,
+            Self::Entities(_) | Self::Marks(_) | Self::Audit(_) => usize::MAX,
         }
     }
 
@@ -448,8 +449,11 @@ impl Cursor {
     }
 }
 
-/// Records that are read before a page knows how large they are, and messages that are read at once.
+/// Records that are read before a page knows how large they are.
 const FIRST_RECORDS: usize = 64;
+/// Records that are read at once after that: outcomes that follow small ones may be large.
+const RECORDS_AT_ONCE: usize = 256;
+/// Messages that are read at once.
 const MESSAGES_AT_ONCE: usize = 8;
 /// The first byte of every cursor.
 const CURSOR: u8 = 0xe6;

@@ -196,6 +196,10 @@ impl Exported<'_> {
                         self.page
                             .items
                             .push(Item::Record(Box::new(Listed { operation, record })));
+                        // Its outcome may be large.
+                        if self.page.room(1) == 0 {
+                            return Ok(last);
+                        }
                     }
                 }
             }

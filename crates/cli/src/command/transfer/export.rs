@@ -8,7 +8,7 @@ use std::path::Path;
 
 use semel_config::same_file::are_one;
 use semel_core::port::store::Store;
-use semel_core::{Error, ErrorKind, Result};
+use semel_core::{Code, Error, ErrorKind, Result};
 use semel_operate::store::note_export;
 use semel_render::reports::transfer::counts_text as in_words;
 use semel_supervisor::same_file;
@@ -120,12 +120,39 @@ async fn write(ground: &Ground, to: File, bars: &Bars) -> Result<(File, Counts)>
     let watch = moves(bar, |items, _| items);
     let written = transfer::export(store, (kind, in_use), ground.now(), to, watch).await;
     bars.clear();
+    if let (Use::Rest, Ok((_, counts))) = (in_use, &written)
+        && counts.tokens > 1
+    {
+        warn_of_worker("somebody");
+    }
     written
 }
 
-/// Tells whether an export failed because its reader has had enough.
+/// Tells whether an export failed because its reader has had enough, and not because the worker that has the store has
+/// gone, whose socket says the same.
 pub(crate) fn is_closed(error: &Error) -> bool {
+    if error.code() != Code::TargetUnavailable {
+        return false;
+    }
     let source = std::error::Error::source(error);
     let source = source.and_then(|source| source.downcast_ref::<std::io::Error>());
     source.is_some_and(|source| source.kind() == IoKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_reader_of_the_export_can_have_had_enough() {
+        let broken = || std::io::Error::from(IoKind::BrokenPipe);
+        let of = |code| {
+            let error = Error::new(ErrorKind::Unavailable, "it broke").with_code(code);
+            is_closed(&error.with_source(broken()))
+        };
+        assert!(of(Code::TargetUnavailable));
+        assert!(!of(Code::StoreUnavailable), "the worker's socket");
+        let full = Error::new(ErrorKind::Unavailable, "cannot write");
+        assert!(!is_closed(&full.with_code(Code::TargetUnavailable)));
+    }
 }

@@ -1,9 +1,10 @@
-//! The room of a page of an export, by its items and by what they hold.
+//! The room of a page of an export, by its items, by what they hold, and by what was read for nothing.
 
 use super::Item;
 
 /// The items of a page, while there is room. What an item holds is known once it was read, so few that may be large are
-/// read at once, and no more than there is room for if they are as large as the largest so far.
+/// read at once, and no more than there is room for if they are as large as the largest so far. A page may end with few
+/// items or none, where most of what was read is forgotten: others want to read as well.
 #[derive(Debug)]
 pub struct ExportPage {
     /// The items so far, to which a store adds.
@@ -13,6 +14,9 @@ pub struct ExportPage {
     measured: usize,
     len_bytes: usize,
     largest: usize,
+    /// The room that was given last, and that of all times in which nothing came of it.
+    given: usize,
+    wasted: usize,
 }
 
 impl ExportPage {
@@ -25,6 +29,8 @@ impl ExportPage {
             measured: 0,
             len_bytes: 0,
             largest: 1,
+            given: 0,
+            wasted: 0,
         }
     }
 
@@ -35,18 +41,24 @@ impl ExportPage {
             self.len_bytes += len;
             self.largest = self.largest.max(len);
         }
+        if self.measured == self.items.len() {
+            self.wasted = self.wasted.saturating_add(self.given);
+        }
         self.measured = self.items.len();
-        if self.len_bytes >= MOST_BYTES {
+        if self.len_bytes >= MOST_BYTES || self.wasted >= MOST_WASTED {
             return 0;
         }
         let fitting = ((MOST_BYTES - self.len_bytes) / self.largest).max(1);
         let left = self.limit.saturating_sub(self.items.len());
-        left.min(at_once).min(fitting)
+        self.given = left.min(at_once).min(fitting);
+        self.given
     }
 }
 
 /// Memory that a page takes at most, about.
 const MOST_BYTES: usize = 8 << 20;
+/// Rows that are read for nothing before a page ends.
+const MOST_WASTED: usize = 32 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -98,5 +110,20 @@ mod tests {
         let mut page = ExportPage::new(100);
         page.items.push(Item::Parked(long));
         assert_eq!(page.room(8), 0, "headers count");
+    }
+
+    #[test]
+    fn a_page_ends_where_all_that_is_read_is_forgotten() {
+        for limit in [1, 128, 4_096] {
+            let mut page = ExportPage::new(limit);
+            let mut read = 0;
+            loop {
+                match page.room(usize::MAX) {
+                    0 => break,
+                    room => read += room,
+                }
+            }
+            assert!((MOST_WASTED..MOST_WASTED + limit).contains(&read), "{read}");
+        }
     }
 }
