@@ -57,6 +57,16 @@ impl JournalTables {
         }
     }
 
+    /// Tells whether the table with the format is there. Who asks now and then puts no error into the server's log.
+    async fn is_there(&self, session: &Session, client: &Object) -> Result<bool> {
+        let asked: [&(dyn ToSql + Sync); 2] = [&session.schema, &self.format_table];
+        let rows = session
+            .run(client, &session.texts.journal_room, &asked)
+            .await?;
+        let is_there = rows.first().map_or(Ok(false), |row| Cells::try_get(row, 1));
+        is_there.map_err(undone)
+    }
+
     /// Tells whether there is a journal, and refuses a newer one.
     pub(crate) async fn check(&self, session: &Session, client: &Object) -> Result<bool> {
         match format(self, session, client).await.map_err(undone)? {
@@ -96,7 +106,8 @@ impl Journal {
     pub(crate) async fn present(&self) -> Result<Option<Object>> {
         let client = self.session.client().await?;
         if !self.is_found.load(Ordering::Relaxed) {
-            if !self.tables.check(&self.session, &client).await? {
+            let (tables, session) = (self.tables, &self.session);
+            if !tables.is_there(session, &client).await? || !tables.check(session, &client).await? {
                 return Ok(None);
             }
             self.is_found.store(true, Ordering::Relaxed);

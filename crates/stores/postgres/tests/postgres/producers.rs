@@ -9,7 +9,7 @@ use semel_core::producer::{Batch, InputMark, MOST_INPUTS, Opening, ProducerOrder
 use semel_core::{Certainty, Code, Error, ErrorKind};
 use semel_store_postgres::{Options, PostgresProducers, inspect, migrate};
 
-use crate::lab::{Lab, at, count, proxy};
+use crate::lab::{Lab, at, connect, count, proxy};
 use crate::server::Server;
 use crate::site::Site;
 
@@ -95,6 +95,27 @@ async fn other_tables_under_the_names_of_the_journal_are_left_alone() {
         .await
         .expect("migrated");
     assert_eq!(count(&user, &format!("{schema}.producers")).await, 0);
+}
+
+/// A worker asks every few seconds, also where nobody publishes.
+#[tokio::test]
+async fn looking_for_a_journal_leaves_no_error_in_the_log() {
+    let server = Server::start(&[]);
+    let url = server.url();
+    let journal = journal(&url);
+    for made in [false, true] {
+        for _ in 0..3 {
+            assert_eq!(journal.list().await.expect("a list"), [], "{made}");
+        }
+        let name = "billing".parse().expect("a name");
+        let ordered = journal.order(&name, ProducerOrder::Freeze).await;
+        assert!(!ordered.expect("an answer"), "{made}");
+        if !made {
+            drop(connect(&url, Options::default()).await);
+        }
+    }
+    let log = server.log();
+    assert!(!log.contains("producer_format"), "{log}");
 }
 
 #[tokio::test]
