@@ -11,6 +11,7 @@ pub mod message;
 pub mod scripted;
 pub mod sink;
 pub mod stage;
+pub mod stop;
 pub mod tables;
 pub mod time;
 pub mod watch;

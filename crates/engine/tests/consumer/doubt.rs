@@ -16,8 +16,9 @@ use crate::world::crash::Crash;
 use crate::world::fault::{Fault, Method, Plan};
 use crate::world::faulty::Faulty;
 use crate::world::scripted::{Act, Scripted};
+use crate::world::stop::Stop;
 use crate::world::watch::Seen;
-use crate::world::worker::{Run, Stop};
+use crate::world::worker::Run;
 use crate::world::{KEYED, LEASE, PARK, PROVIDER_WINDOW, WINDOW, World};
 
 const QUIET: Duration = Duration::from_secs(600);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use semel_core::{Clock, Entropy, Timestamp};
 use tokio::time::Instant;
 
-use super::worker::Stop;
+use super::stop::Stop;
 
 /// Wall clock and monotonic clock at once; both move as tokio's does.
 #[derive(Clone, Copy, Debug)]

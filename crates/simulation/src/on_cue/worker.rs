@@ -15,7 +15,6 @@ use semel_engine::layer::outage::Policy;
 use semel_engine::pipeline::Pipeline;
 use semel_engine::summary::{Fate, Summary};
 use semel_engine::surroundings::{OnProgress, Shutdown, Surroundings};
-use tokio::sync::watch;
 
 use super::backing::Backing;
 use super::broker::{Broker, Feed};
@@ -23,6 +22,7 @@ use super::crash::Crash;
 use super::fault::Plan;
 use super::faulty::Faulty;
 use super::scripted::{OneByOne, Scripted};
+use super::stop::Stop;
 use super::time::{AskingClock, PausedClock};
 
 type FaultyConsumer = Consumer<Faulty<AnyStore>, Feed>;
@@ -74,31 +74,6 @@ impl Run {
             Self::Ended(Ok(summary)) => panic!("the run ended well: {summary:?}"),
             Self::Crashed => panic!("the worker was killed"),
         }
-    }
-}
-
-/// SIGTERM for one worker.
-#[derive(Clone, Debug)]
-pub struct Stop(Arc<watch::Sender<bool>>);
-
-impl Stop {
-    pub fn request(&self) {
-        self.0.send_replace(true);
-    }
-
-    /// Requests a stop once this much time has passed.
-    pub async fn after(&self, wait: Duration) {
-        tokio::time::sleep(wait).await;
-        self.request();
-    }
-
-    /// A shutdown that follows this request.
-    pub fn shutdown(&self, patience: Duration) -> Shutdown {
-        Shutdown::new(self.0.subscribe(), patience)
-    }
-
-    pub fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
     }
 }
 
@@ -247,7 +222,7 @@ impl Worker {
             source: feed,
             surroundings: self.surroundings,
             shutdown: Shutdown {
-                recalled: Some(recall.0.subscribe()),
+                recalled: Some(recall.subscribe()),
                 ..stop.shutdown(patience)
             },
             on_progress: self.on_progress,
