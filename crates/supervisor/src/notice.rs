@@ -42,6 +42,8 @@ pub enum Notice<'a> {
     RelayOrdersUnread(&'a Error),
     /// No store is seen beside the outbox of a relay, so that no order pauses it.
     NoRelayOrders(&'a StoreUrl),
+    /// The messages that wait in the store for its producers cannot be counted, or not all of them; told once.
+    ProducersUnread(&'a Error),
     /// Opening the store changed its format; there is no way back.
     StoreBroughtForward {
         /// The store.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_config::{PipelineSettings, RelaySink, Settings, StoreUrl};
-use semel_core::Clock;
+use semel_backends::producers;
+use semel_config::{PipelineSettings, RelaySink, ServerKind, Settings, StoreUrl};
 use semel_core::select::Selector;
+use semel_core::{Clock, Error};
 use semel_engine::layer::outage::Breaker;
 use semel_engine::surroundings::Surroundings;
 use semel_worker::effect::http::Probe;
@@ -14,7 +15,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::status::{Declared, Health, Status, Target, probe_store, probe_target};
+use crate::notice::{Notice, Reporter};
+use crate::status::{Declared, Health, MOST_PRODUCERS, Status, Target, probe_store, probe_target};
 
 /// The status of a worker that has yet to begin.
 pub(crate) fn status(
@@ -49,7 +51,7 @@ pub(crate) fn begin(
     stores: &Stores,
     status: &Arc<Status>,
     breaker: &Arc<Breaker>,
-    around: &Surroundings,
+    (around, reporter): (&Surroundings, &Arc<dyn Reporter>),
 ) {
     let every = settings.admin.ready_after / TIMES_WITHIN;
     beside.spawn(probe_store(
@@ -74,6 +76,7 @@ pub(crate) fn begin(
     }
     if is_asked {
         count(beside, settings, stores, status);
+        count_producers(beside, &settings.store, status, around, reporter);
         relay_sinks(beside, settings, status, every);
         beside.spawn(judge(Arc::clone(status), Arc::clone(&around.clock)));
     }
@@ -127,6 +130,32 @@ fn count(beside: &mut JoinSet<()>, settings: &Settings, stores: &Stores, status:
     beside.spawn(async move { sampled.store_samples().take(store, parts).await });
 }
 
+/// Counts what waits in the store for its producers, where the store can have any.
+fn count_producers(
+    beside: &mut JoinSet<()>,
+    store: &StoreUrl,
+    status: &Arc<Status>,
+    around: &Surroundings,
+    reporter: &Arc<dyn Reporter>,
+) {
+    // Whatever is wrong with the url, the store itself meets it.
+    let Ok(journal) = producers::open(store) else {
+        return;
+    };
+    let page = match store {
+        // Each page reads the names of all.
+        StoreUrl::Server(url) if url.kind() == ServerKind::Redis => MOST_PRODUCERS,
+        _ => PAGE,
+    };
+    let (status, clock) = (Arc::clone(status), Arc::clone(&around.clock));
+    let reporter = Arc::clone(reporter);
+    beside.spawn(async move {
+        let samples = status.producers();
+        let tell = |error: &Error| reporter.report(&Notice::ProducersUnread(error));
+        samples.take(journal, page, &*clock, tell).await;
+    });
+}
+
 /// Tells whether a producer can give the same payload another key.
 pub(crate) fn has_key_apart(settings: &PipelineSettings) -> bool {
     let mut selectors = settings.pipeline.key.selectors().iter();
@@ -135,6 +164,8 @@ pub(crate) fn has_key_apart(settings: &PipelineSettings) -> bool {
 
 /// The time between two judgements.
 const JUDGED_EVERY: Duration = Duration::from_secs(1);
+/// The producers that a journal is asked for at once.
+const PAGE: usize = 500;
 /// The number of probes within the time after which silence counts.
 const TIMES_WITHIN: u32 = 3;
 

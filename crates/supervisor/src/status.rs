@@ -9,6 +9,7 @@ mod metrics;
 mod overview;
 mod pace;
 mod probe;
+mod producers;
 mod relays;
 mod restoration;
 mod samples;
@@ -21,6 +22,7 @@ pub(crate) use health::Health;
 pub(crate) use lookups::Layers;
 pub(crate) use pace::{Pace, Reading};
 pub(crate) use probe::{Target, probe_store, probe_target};
+pub(crate) use producers::{MOST as MOST_PRODUCERS, ProducerSamples};
 pub(crate) use relays::Relays;
 pub use restoration::{PartitionRestoration, Restoration};
 pub(crate) use samples::{StoreSamples, Windows};
@@ -59,6 +61,7 @@ pub(crate) struct Status {
     store: Box<str>,
     aside: Counts,
     store_samples: StoreSamples,
+    producers: ProducerSamples,
     windows: Windows,
     layers: Layers,
     relays: Relays,
@@ -178,6 +181,7 @@ impl Status {
             store: store.into(),
             aside: Counts::default(),
             store_samples: StoreSamples::default(),
+            producers: ProducerSamples::default(),
             windows: Windows::default(),
             layers: Layers::default(),
             metrics: Metrics::new(BUILD),
@@ -252,6 +256,11 @@ impl Status {
     /// The counts of what the store holds.
     pub(crate) const fn store_samples(&self) -> &StoreSamples {
         &self.store_samples
+    }
+
+    /// The counts of what waits in the store for its producers.
+    pub(crate) const fn producers(&self) -> &ProducerSamples {
+        &self.producers
     }
 
     /// The windows of the pipelines, and how long they have to be.

@@ -373,7 +373,8 @@ impl Worker {
         let every = sweep_every(&settings);
         beside.spawn(sweep_until(stores.store.clone(), every, shutdown, observer));
         let breaker = breaker(&around);
-        probes::begin(&mut beside, &settings, &stores, &status, &breaker, &around);
+        let told = (&around, &reporter);
+        probes::begin(&mut beside, &settings, &stores, &status, &breaker, told);
         if let Some(gateway) = &mut gateway {
             gateway.open(lent.clone(), &breaker, &around, &*reporter)?;
         }

@@ -1,6 +1,7 @@
 //! `semel producers` and `semel check` on a producer whose messages wait: without a broker.
 
-use semel_backends::producers;
+use rustix::process::Signal;
+use semel_backends::{BACKENDS, producers};
 use semel_config::StoreUrl;
 use semel_core::port::producer::ProducerJournal;
 use semel_core::producer::{Batch, Opening, ProducerMessage, encode};
@@ -8,14 +9,18 @@ use semel_core::{Clock, Timestamp};
 use semel_engine::system::SystemClock;
 
 use crate::operator::{items, object};
-use crate::site::Site;
+use crate::ready::Admin;
+use crate::site::{Running, Site, wait_for};
 
 /// Appends a message at this time, as the producer `billing`.
 fn appended(site: &Site, at: Timestamp) {
+    appended_to(&StoreUrl::Sqlite(site.path("s.db")), at);
+}
+
+fn appended_to(url: &StoreUrl, at: Timestamp) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let url = StoreUrl::Sqlite(site.path("s.db"));
-        let journal = producers::open(&url).expect("a journal");
+        let journal = producers::open(url).expect("a journal");
         let opening = Opening {
             name: "billing".parse().expect("a name"),
             stream: "orders".into(),
@@ -40,6 +45,63 @@ fn site() -> Site {
     let config = "[store]\nurl = \"sqlite:s.db\"\n[pipelines.p]\nsource = { kind = \"file\", path = \"in\" }\n\
                   key = \"line\"\neffect = { kind = \"stdout\" }\n";
     Site::with(&[("semel.toml", config), ("in", "a\n")])
+}
+
+/// A worker on this store that serves claims, and what it counts.
+pub(crate) fn worker(site: &Site, url: &str) -> (Running, Admin) {
+    let admin = Admin::new();
+    let claims = free_port::take().expect("a free port");
+    let config = format!(
+        "{}[store]\nurl = \"{url}\"\n[claims]\nlisten = \"127.0.0.1:{claims}\"\n",
+        admin.table()
+    );
+    site.write("semel.toml", config);
+    let worker = site.start(&["run"]);
+    (worker, admin)
+}
+
+/// The value of a family of `billing`, if it has a series.
+pub(crate) fn of_billing(admin: &Admin, family: &str) -> Option<f64> {
+    let text = admin.metrics();
+    let mut lines = text.lines();
+    let begin = format!("semel_producer_{family}{{store=\"");
+    let line = lines.find(|it| it.starts_with(&begin) && it.contains("producer=\"billing\""))?;
+    line.rsplit_once(' ')?.1.parse().ok()
+}
+
+/// A worker tells of the messages that wait in its store, and of those that are kept, whoever publishes them.
+pub(crate) fn a_worker_tells_what_waits(site: &Site, url: &str) {
+    let (worker, admin) = worker(site, url);
+    let of_billing = |family: &str| of_billing(&admin, family);
+    wait_for("a worker", || admin.ready().0);
+    let url = StoreUrl::parse(url, BACKENDS.servers).expect("a url");
+    let now = SystemClock::new().now();
+    appended_to(&url, now.minus(std::time::Duration::from_secs(2_000)));
+    wait_for("what waits", || of_billing("backlog") == Some(1.0));
+    assert_eq!(of_billing("kept"), Some(0.0));
+    let age = of_billing("oldest_seconds").unwrap_or_default();
+    assert!((2_000.0..3_000.0).contains(&age), "{age}");
+    let freeze = ["producers", "freeze", "billing", "--yes"];
+    site.semel(&freeze).done();
+    wait_for("what is kept", || of_billing("kept") == Some(1.0));
+    assert_eq!(of_billing("oldest_seconds"), Some(0.0));
+    worker.signal(Signal::TERM);
+    let ended = worker.wait().done();
+    assert!(!ended.stderr.contains("for producers"), "{ended:?}");
+}
+
+#[test]
+fn a_worker_tells_what_waits_in_a_folder() {
+    let site = Site::new();
+    let url = format!("embedded:{}", site.path("data").display());
+    a_worker_tells_what_waits(&site, &url);
+}
+
+#[test]
+fn a_worker_tells_what_waits_in_a_file() {
+    let site = Site::new();
+    let url = format!("sqlite:{}", site.path("s.db").display());
+    a_worker_tells_what_waits(&site, &url);
 }
 
 #[test]

@@ -108,6 +108,7 @@ pub fn text(notice: &Notice<'_>) -> Option<(Level, String)> {
         )),
         Notice::Relay { relay, event } => of_relay(relay, event),
         Notice::ApiServed { address, gateway } => note(api_served(address, gateway)),
+        Notice::ProducersUnread(error) => warning(producers_unread(error)),
         Notice::TokensChanged { count } => note(tokens_changed(count)),
         Notice::TokensUnreadable(error) => warning(format!(
             "{error}; the tokens that were known before stay good"
@@ -135,6 +136,14 @@ fn window(pipeline: &str, is_accepted: bool, why: &str) -> String {
         ""
     };
     format!("{pipeline}: {accepted}{why}")
+}
+
+fn producers_unread(error: &semel_core::Error) -> String {
+    format!(
+        "what waits in the store for producers is not told whole at `/metrics`: {error} [{}]; trying again from time to \
+         time",
+        error.code()
+    )
 }
 
 fn store_back(lasted: std::time::Duration) -> String {

@@ -12,6 +12,7 @@ pub use settings::PRODUCERS_FORMAT;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use futures_util::future::try_join_all;
 use redis::Value;
 use semel_core::port::producer::ProducerJournal;
 use semel_core::port::store::Capabilities;
@@ -325,11 +326,15 @@ impl ProducerJournal for RedisProducers {
                 }
             }
         }
+        let producers: Vec<_> = producers.into_iter().collect();
         let mut entries = Vec::new();
-        for (name, (slot, value)) in producers {
-            let key = named(buckets, Name::ProducerStreams, &name, None);
-            let streams = self.pairs(slot, key).await?;
-            entries.push(values::entry(name, &value, &streams)?);
+        for together in producers.chunks(TOGETHER) {
+            let asked = together.iter().map(|(name, (slot, value))| async move {
+                let key = named(buckets, Name::ProducerStreams, name, None);
+                let streams = self.pairs(*slot, key).await?;
+                values::entry(name.clone(), value, &streams)
+            });
+            entries.extend(try_join_all(asked).await?);
         }
         Ok(entries)
     }
@@ -374,5 +379,7 @@ fn exhausted(name: &ProducerName) -> Error {
     Error::new(ErrorKind::InvalidInput, message).not_applied()
 }
 
+/// The producers of a page whose streams are asked for at once.
+const TOGETHER: usize = 64;
 /// The last sequence that a script counts exactly.
 const MOST_SEQUENCE: u64 = 1 << 53;

@@ -107,6 +107,7 @@ fn families(status: &Status) -> Vec<SampledFamily> {
     ];
     families.extend(of_listeners(status));
     families.extend(status.store_samples().families(&status.store));
+    families.extend(status.producers().families(&status.store));
     families.extend(status.windows().families());
     families.extend(status.layers().families(status.aside().distinct()));
     families.extend(status.relays().families());

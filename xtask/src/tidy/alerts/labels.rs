@@ -6,7 +6,7 @@ use super::super::Finding;
 use super::DEPLOYED;
 
 /// The labels that have few values.
-const LABELS: [&str; 26] = [
+const LABELS: [&str; 27] = [
     "alertname",
     "call",
     "certainty",
@@ -22,6 +22,7 @@ const LABELS: [&str; 26] = [
     "owner",
     "partition",
     "pipeline",
+    "producer",
     "reason",
     "relay",
     "result",

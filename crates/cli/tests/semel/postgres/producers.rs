@@ -1,12 +1,15 @@
 //! A producer whose journal is on the server: what the server promises less is told, and what is to be typed has no password.
 
+use rustix::process::Signal;
+
 use super::Schema;
 use crate::brokers::Place as _;
 use crate::brokers::nats::Stream;
 use crate::brokers::producer::{arguments, object, run};
 use crate::operator::object as one_object;
+use crate::producers::{of_billing, worker};
 use crate::servers::PASSWORD;
-use crate::site::Site;
+use crate::site::{Site, wait_for};
 
 /// A publication to NATS with these further arguments.
 fn publish(site: &Site, target: &Stream, more: &[&str]) -> crate::site::Ended {
@@ -78,6 +81,26 @@ fn the_command_that_thaws_names_the_store_as_it_was_named_and_no_password() {
     row(3);
     let all = object(&publish(&site, &target, &configured).done());
     assert_eq!(all["published"], 3, "{all}");
+}
+
+/// The tables are another user's, and a worker need not have a right to them: each look would be an error in the server's
+/// log.
+#[test]
+fn a_worker_that_may_not_read_the_producers_says_so_once() {
+    let (schema, site) = (Schema::new(), Site::new());
+    schema.let_in();
+    let url = schema.guarded(PASSWORD);
+    site.semel(&["store", "migrate", "--yes", "--store", &url])
+        .done();
+    let owner = "alter table {}.producer_format owner to current_user";
+    schema.execute(&owner.replace("{}", &schema.name));
+    let (mut worker, admin) = worker(&site, &url);
+    wait_for("its word", || worker.stderr().contains("for producers"));
+    wait_for("a worker", || admin.ready().0);
+    assert_eq!(of_billing(&admin, "backlog"), None);
+    worker.signal(Signal::TERM);
+    let ended = worker.wait().done().says("lacks a right");
+    assert_eq!(ended.stderr.matches("for producers").count(), 1);
 }
 
 #[test]

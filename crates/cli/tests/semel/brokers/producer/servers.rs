@@ -48,6 +48,11 @@ macro_rules! kept_on {
                 super::super::the_earlier_of_two_processes_is_fenced(&shelf.url());
             }
             #[test]
+            fn a_worker_tells_what_waits() {
+                let (shelf, site) = (<$shelf>::new(), crate::site::Site::new());
+                crate::producers::a_worker_tells_what_waits(&site, &shelf.url());
+            }
+            #[test]
             fn connections_that_are_cut_lose_nothing() {
                 super::connections_that_are_cut_lose_nothing::<$shelf>();
             }
