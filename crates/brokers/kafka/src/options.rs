@@ -97,6 +97,10 @@ pub(crate) fn client(
     properties: &[(Box<str>, Box<str>)],
     ours: &[&str],
 ) -> Result<ClientConfig> {
+    // Threads of librdkafka may outlive the end of `main`. By itself, OpenSSL frees what they use as the process exits,
+    // and one that frees the same then aborts it.
+    #[cfg(feature = "tls")]
+    openssl_sys::init();
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", brokers);
     config.set("client.id", "semel");
