@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::failure::{Failure, Result};
 use crate::process;
-use crate::test_results::{Failed, Tail};
+use crate::test_results::{Checks, Failed, Tail};
 use crate::workspace::Workspace;
 
 /// The compiler of Go, and the Debian package that contains it.
@@ -51,13 +51,6 @@ const LANGUAGES: [Language; 4] = [
     },
 ];
 
-/// The sums over all languages.
-#[derive(Debug, Default)]
-pub(crate) struct Results {
-    pub(crate) passed: usize,
-    pub(crate) failures: Vec<Failed>,
-}
-
 /// Runs all tests against the server `semel`; prints what failed.
 pub(crate) fn run(workspace: &Workspace, semel: &Path) -> Result {
     let results = tests(workspace, semel);
@@ -72,7 +65,7 @@ pub(crate) fn run(workspace: &Workspace, semel: &Path) -> Result {
 }
 
 /// Runs the tests of all languages against the server `semel`, two at a time, since they wait more than they work.
-pub(crate) fn tests(workspace: &Workspace, semel: &Path) -> Results {
+pub(crate) fn tests(workspace: &Workspace, semel: &Path) -> Checks {
     let run = |language: &Language| process::gather(command(workspace, semel, language));
     summed(&LANGUAGES, run)
 }
@@ -95,10 +88,10 @@ fn command(workspace: &Workspace, semel: &Path, language: &Language) -> Command 
 fn summed(
     languages: &[Language],
     run: impl Fn(&Language) -> Result<(ExitStatus, String)> + Sync,
-) -> Results {
+) -> Checks {
     let waiting = Mutex::new(languages.iter());
     let (to, ended) = mpsc::sync_channel(languages.len());
-    let mut results = Results::default();
+    let mut results = Checks::default();
     thread::scope(|scope| {
         for _lane in 0..2 {
             let (to, run, waiting) = (to.clone(), &run, &waiting);
@@ -124,7 +117,7 @@ fn summed(
     results
 }
 
-impl Results {
+impl Checks {
     /// Counts a language. One that tested nothing has failed.
     fn count(&mut self, language: &Language, ran: Result<(ExitStatus, String)>) {
         let mut tail = Tail::default();

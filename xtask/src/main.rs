@@ -90,8 +90,7 @@ fn dispatch(args: &[String]) -> Result {
         ["readme"] => {
             let workspace = Workspace::find()?;
             let blocks = |servers: &Borrowed| readme::run(&workspace, servers);
-            let results = Borrowed::beside(&workspace, &[], blocks)?;
-            results.summary().map(|words| println!("readme: {words}"))
+            Borrowed::beside(&workspace, &[], blocks)
         }
         ["picture"] => picture::run(&Workspace::find()?),
         ["openapi", words @ ..] => {

@@ -17,33 +17,26 @@ use std::process::Command;
 use crate::builds::{self, Profile};
 use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
-use crate::test_results::{Failed, Tail};
+use crate::test_results::{Checks, Failed, Tail};
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 use crate::{examples, process, readme::block::Block, readme::session::Session};
 
-/// The sums over all pages.
-#[derive(Debug, Default)]
-pub(crate) struct Results {
-    pub(crate) passed: usize,
-    pub(crate) failures: Vec<Failed>,
-}
-
-impl Results {
-    /// The answer in a line.
-    pub(crate) fn summary(&self) -> Result<String> {
-        let passed = self.passed;
-        if let Some(first) = self.failures.first() {
-            let (failed, name) = (self.failures.len(), &first.name);
-            let words = format!("{failed} of {} checked blocks: {name}", passed + failed);
-            return Err(Failure::no(words));
-        }
-        Ok(format!("{passed} checked blocks print what they show"))
+/// Runs every checked block, with the addresses of `servers`, and says how many print what they show.
+pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result {
+    let Checks { passed, failures } = blocks(workspace, servers)?;
+    if failures.is_empty() {
+        println!("readme: {passed} checked blocks print what they show");
+        return Ok(());
     }
+    let failed = failures.len();
+    Err(Failure::no(format!(
+        "{failed} checked blocks fail, {passed} print what they show"
+    )))
 }
 
-/// Runs every checked block, with the addresses of `servers`; prints what failed.
-pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<Results> {
+/// Runs every checked block; prints what failed.
+pub(crate) fn blocks(workspace: &Workspace, servers: &Borrowed) -> Result<Checks> {
     let tree = Tree::read(&workspace.root)?;
     let pages = pages(&tree)?;
     let mut build = builds::programs(workspace);
@@ -51,7 +44,7 @@ pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<Results> 
     if !process::stream(build, |_| ())?.success() {
         return Err(Failure::no("what the pages run does not build"));
     }
-    let mut results = Results::default();
+    let mut checks = Checks::default();
     for (path, blocks) in &pages {
         let folder = Folder::create(workspace, path)?;
         let mut session = Session::new(&folder.0, &Profile::Dev.folder(workspace));
@@ -64,18 +57,18 @@ pub(crate) fn run(workspace: &Workspace, servers: &Borrowed) -> Result<Results> 
         }
         for block in blocks {
             match session.run(block)? {
-                None => results.passed += 1,
+                None => checks.passed += 1,
                 Some(fault) => {
                     let name = format!("{path}:{}", block.line);
                     println!("{name}: {fault}\n");
                     let mut said = Tail::default();
                     fault.lines().for_each(|line| said.push(line));
-                    results.failures.push(Failed { name, said });
+                    checks.failures.push(Failed { name, said });
                 }
             }
         }
     }
-    Ok(results)
+    Ok(checks)
 }
 
 /// The pages with checked blocks. A README without any proves nothing.

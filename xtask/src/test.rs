@@ -15,7 +15,7 @@ use crate::builds::{CLI, EVERYTHING, Profile, SERVERS};
 use crate::clients;
 use crate::failure::{Failure, Result};
 use crate::services::Borrowed;
-use crate::test_results::{Failed, Tail, TestResults};
+use crate::test_results::{Checks, Failed, Tail, TestResults};
 use crate::utilization::Ticks;
 use crate::workspace::Workspace;
 use crate::{openapi, process, promtool, readme, tidy};
@@ -168,7 +168,10 @@ fn with_programs(
     // Every step below waits now and then, for servers and for killed workers: that time is the proof's.
     let proof = (extent == Extent::Whole).then(|| proof::begin(workspace, servers));
     let mut steps = vec![
-        step("clients", || clients(clients::tests(workspace, &semel))),
+        step("clients", || {
+            let tests = clients::tests(workspace, &semel);
+            checked(tests, |passed| format!("{passed} tests in 4 languages"))
+        }),
         step("tests", || run::run(workspace, servers, built.tests)),
     ];
     let openapi = || {
@@ -187,9 +190,11 @@ fn with_programs(
     // The one computes while the other waits.
     thread::scope(|scope| {
         let openapi = scope.spawn(openapi);
-        steps.push(step("readme", || match readme::run(workspace, servers) {
-            Ok(results) => pages(results),
-            Err(failure) => Report::failed(failure.to_string()),
+        steps.push(step("readme", || {
+            match readme::blocks(workspace, servers) {
+                Ok(blocks) => checked(blocks, |passed| format!("{passed} checked blocks")),
+                Err(failure) => Report::failed(failure.to_string()),
+            }
         }));
         steps.push(openapi.join().expect("a step does not panic"));
     });
@@ -254,30 +259,15 @@ impl Report {
     }
 }
 
-/// The result of the tests of the clients.
-fn clients(results: clients::Results) -> Report {
-    let passed = results.passed;
-    match results.failures.first() {
-        None => Report::passed(passed, format!("{passed} tests in 4 languages")),
+/// The result of checks of our own, that `passed` describes if none failed.
+fn checked(checks: Checks, passed: impl FnOnce(usize) -> String) -> Report {
+    match checks.failures.first() {
+        None => Report::passed(checks.passed, passed(checks.passed)),
         Some(failed) => Report {
-            passed,
-            failed: results.failures.len(),
+            passed: checks.passed,
+            failed: checks.failures.len(),
             verdict: Verdict::Failed(failed.name.clone()),
-            failures: results.failures,
-        },
-    }
-}
-
-/// The result of the checked blocks of the pages.
-fn pages(results: readme::Results) -> Report {
-    let (passed, failed) = (results.passed, results.failures.len());
-    match results.summary() {
-        Ok(words) => Report::passed(passed, words),
-        Err(failure) => Report {
-            passed,
-            failed,
-            verdict: Verdict::Failed(failure.to_string()),
-            failures: results.failures,
+            failures: checks.failures,
         },
     }
 }

@@ -25,6 +25,13 @@ pub(crate) struct TestResults {
     telling: bool,
 }
 
+/// The sums of a step that runs checks of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    pub(crate) passed: usize,
+    pub(crate) failures: Vec<Failed>,
+}
+
 /// A test that failed, with the end of its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {

@@ -146,8 +146,8 @@ impl Export {
     ///
     /// # Errors
     ///
-    /// The failure of the store, its silence, or a client that takes too little or too long; the connection is closed for it, since the head of
-    /// the answer has been sent
+    /// The failure of the store, its silence, or a client that takes too little or too long; the connection is closed for
+    /// it, since the head of the answer has been sent
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         if self.begun.elapsed() > LONGEST {
             let text = "the export has not ended in the longest time that one may take";
@@ -199,7 +199,8 @@ impl io::Write for Parts {
 const MEDIA_TYPE: &str = "application/jsonl";
 /// The most bytes of a part.
 const PART_BYTES: usize = 256 << 10;
-/// The longest time for a part, of the store and of the client each. The listener closes a connection that takes nothing at all long before.
+/// The longest time for a part, of the store and of the client each. The listener closes a connection that takes nothing
+/// at all long before.
 const LONGEST_PART: Duration = Duration::from_secs(60);
 /// The longest time for all of it: a worker may write faster than the client takes, and then there is no end.
 const LONGEST: Duration = Duration::from_secs(6 * 60 * 60);

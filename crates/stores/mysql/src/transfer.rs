@@ -37,13 +37,11 @@ pub(crate) async fn export(
         page.page.items.push(Item::Token(token));
         Cursor::Records(None)
     };
-    let mut is_first = true;
     loop {
-        let room = page.page.room(position.at_once(is_first));
+        let room = page.page.room(position.at_once());
         if room == 0 {
             break;
         }
-        is_first = false;
         match page
             .fill(&position, room)
             .await?
@@ -182,9 +180,8 @@ enum Cursor {
 impl Cursor {
     /// The most items that are read at once from here: any of them may be large, and a page cannot say no to one that was
     /// read.
-    const fn at_once(&self, is_first: bool) -> usize {
+    const fn at_once(&self) -> usize {
         match self {
-            Self::Records(_) if is_first => FIRST_RECORDS,
             Self::Records(_) => RECORDS_AT_ONCE,
             Self::Parked(_) => MESSAGES_AT_ONCE,
             Self::Entities(_) | Self::Marks(_) | Self::Audit(_) => usize::MAX,
@@ -250,10 +247,8 @@ impl Cursor {
     }
 }
 
-/// Records that are read before a page knows how large they are.
-const FIRST_RECORDS: usize = 64;
-/// Records that are read at once after that: outcomes that follow small ones may be large.
-const RECORDS_AT_ONCE: usize = 256;
+/// Records that are read at once.
+const RECORDS_AT_ONCE: usize = 128;
 /// Messages that are read at once.
 const MESSAGES_AT_ONCE: usize = 8;
 /// The first byte of every cursor.

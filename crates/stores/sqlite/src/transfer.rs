@@ -39,13 +39,11 @@ pub(crate) fn export(
         page.page.items.push(token(&transaction)?);
         Cursor::Records(i64::MIN)
     };
-    let mut is_first = true;
     loop {
-        let room = page.page.room(position.at_once(is_first));
+        let room = page.page.room(position.at_once());
         if room == 0 {
             break;
         }
-        is_first = false;
         match page.fill(&position, room)?.or_else(|| position.next_kind()) {
             Some(next) => position = next,
             None => {
@@ -253,8 +251,7 @@ impl Exported<'_> {
     }
 }
 
-/// Records that are read before a page knows how large they are, and messages that are read at once.
-const FIRST_RECORDS: usize = 64;
+/// Messages that are read at once.
 const MESSAGES_AT_ONCE: usize = 1;
 
 /// Contents of a cursor: the next item is of this kind and behind this one.
@@ -270,9 +267,8 @@ enum Cursor {
 impl Cursor {
     /// The most items that are read at once from here: any of them may be large, and a page cannot say no to one that was
     /// read.
-    const fn at_once(&self, is_first: bool) -> usize {
+    const fn at_once(&self) -> usize {
         match self {
-            Self::Records(_) if is_first => FIRST_RECORDS,
             Self::Parked(_) => MESSAGES_AT_ONCE,
             Self::Records(_) | Self::Entities(_) | Self::Marks(_) | Self::Audit(_) => usize::MAX,
         }

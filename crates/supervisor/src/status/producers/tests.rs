@@ -152,6 +152,11 @@ impl Told {
     }
 }
 
+/// A journal without producers, and the samples and the words that are still to come of it.
+fn watched() -> (Arc<Lab>, ProducerSamples, Told) {
+    Default::default()
+}
+
 /// A clock at this second.
 fn clock_at(second: u64) -> TestClock {
     let clock = TestClock::new();
@@ -360,11 +365,7 @@ async fn a_journal_that_may_not_be_read_is_told_of_once_and_asked_seldom() {
         ErrorKind::Unsupported,
         ErrorKind::Corrupt,
     ] {
-        let (lab, samples, told) = (
-            Arc::new(Lab::default()),
-            ProducerSamples::default(),
-            Told::default(),
-        );
+        let (lab, samples, told) = watched();
         lab.appends("billing", "orders", 3, later(0)).await;
         lab.fails(Some(kind));
         beside(&samples, &lab, &told, async {
@@ -384,11 +385,7 @@ async fn a_journal_that_may_not_be_read_is_told_of_once_and_asked_seldom() {
 
 #[tokio::test(start_paused = true)]
 async fn series_end_while_the_store_is_away_and_come_back_soon() {
-    let (lab, samples, told) = (
-        Arc::new(Lab::default()),
-        ProducerSamples::default(),
-        Told::default(),
-    );
+    let (lab, samples, told) = watched();
     for name in ["a", "b", "c", "d", "e"] {
         lab.appends(name, "orders", 1, later(0)).await;
     }
@@ -410,11 +407,7 @@ async fn series_end_while_the_store_is_away_and_come_back_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_journal_takes_a_twentieth_and_shows_what_was_there_in_time() {
-    let (lab, samples, told) = (
-        Arc::new(Lab::default()),
-        ProducerSamples::default(),
-        Told::default(),
-    );
+    let (lab, samples, told) = watched();
     for name in ["a", "b", "c", "d", "e", "f"] {
         lab.appends(name, "orders", 1, later(0)).await;
     }
@@ -443,11 +436,7 @@ async fn a_slow_journal_takes_a_twentieth_and_shows_what_was_there_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_damaged_producer_hides_no_other() {
-    let (lab, samples, told) = (
-        Arc::new(Lab::default()),
-        ProducerSamples::default(),
-        Told::default(),
-    );
+    let (lab, samples, told) = watched();
     lab.appends("billing", "orders", 3, later(0)).await;
     lab.appends("till", "orders", 2, later(0)).await;
     *lab.damaged.lock().expect("no panic") = Some("billing".parse().expect("a name"));
