@@ -48,6 +48,22 @@ fn the_message_comes_on_standard_input_and_the_outcome_is_what_was_printed() {
 }
 
 #[test]
+fn the_token_of_the_operator_is_not_passed_on() {
+    let jsonl = "protocol = \"jsonl\"";
+    let answer = "read -r request; id=$(echo \"$request\" | sed 's/.*\"id\":\\([^,]*\\),.*/\\1/'); \
+                  echo \"{\\\"id\\\":$id,\\\"status\\\":\\\"done\\\"}\"; cat >/dev/null";
+    for (protocol, answer) in [("", "cat >/dev/null"), (jsonl, answer)] {
+        let handler = format!("echo \"token '$SEMEL_TOKEN' region '$REGION'\" > env.log\n{answer}");
+        let site = site(&handler, protocol, "{\"id\":\"a\"}\n");
+        let mut command = site.command();
+        command.args(["run", "--output", "json"]);
+        command.env("SEMEL_TOKEN", "secret").env("REGION", "north");
+        Running::start(&mut command).wait().done();
+        assert_eq!(site.text("env.log"), "token '' region 'north'\n");
+    }
+}
+
+#[test]
 fn exit_75_is_tried_again_under_the_same_key_until_it_works() {
     let handler = format!("{LOG}test \"$SEMEL_ATTEMPT\" -ge 3 || exit 75");
     for class in [KEYED, "on_doubt = \"park\"", "on_doubt = \"repeat\""] {

@@ -31,9 +31,11 @@ pub(super) struct Pipes {
     pub(super) stderr: ChildStderr,
 }
 
-/// Starts `command` at the head of a new process group.
+/// Starts `command` at the head of a new process group, with the environment of the worker but for its token, which
+/// would let the command act as the operator who started the worker.
 pub(super) fn start(command: &mut Command) -> io::Result<Running> {
     command
+        .env_remove("SEMEL_TOKEN")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
