@@ -362,7 +362,8 @@ pub(crate) fn wait_within(limit: Duration, what: &str, is_there: impl FnMut() ->
     assert!(comes_within(limit, is_there), "waited {limit:?} for {what}");
 }
 
-/// Waits for so long at most, and tells whether the condition came to hold.
+/// Waits for so long at most, and tells whether the condition came to hold. A look that is costly, as a request to a
+/// worker is, is followed by a longer pause: what is waited for would have to share the processors with it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test that waits in vain must end"
@@ -370,10 +371,12 @@ pub(crate) fn wait_within(limit: Duration, what: &str, is_there: impl FnMut() ->
 fn comes_within(limit: Duration, mut is_there: impl FnMut() -> bool) -> bool {
     let since = Instant::now();
     while since.elapsed() < limit {
+        let looked = Instant::now();
         if is_there() {
             return true;
         }
-        sleep(Duration::from_millis(5));
+        let pause = looked.elapsed() * 4;
+        sleep(pause.clamp(Duration::from_millis(5), Duration::from_millis(50)));
     }
     false
 }
