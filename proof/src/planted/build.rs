@@ -69,9 +69,10 @@ fn of_package(package: &'static str, which: &[&'static str]) -> Vec<&'static str
 }
 
 /// Settings for the packages of the workspace that the manifest has optimised for the proof.
-const UNOPTIMISED: [&str; 4] = [
+const UNOPTIMISED: [&str; 5] = [
     "profile.test.package.semel-core.opt-level=0",
     "profile.test.package.semel-engine.opt-level=0",
+    "profile.test.package.semel-simulation.opt-level=0",
     "profile.test.package.semel-store-embedded.opt-level=0",
     "profile.test.package.semel-store-memory.opt-level=0",
 ];
