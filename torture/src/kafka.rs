@@ -317,16 +317,12 @@ fn broker(folder: &TempDir) -> Child {
 
 /// A program of Kafka's jars, with settings for a quick start, since most of them end at once.
 fn java(what: &[&str]) -> Command {
-    let jars = std::env::var_os("SEMEL_TEST_KAFKA_JARS")
+    let jars = std::env::var("SEMEL_TEST_KAFKA_JARS")
         .expect("SEMEL_TEST_KAFKA_JARS: `cargo xtask services up kafka` fetches them");
     let mut command = Command::new("java");
     command
-        .args([
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
-            "-Xmx512m",
-            "-cp",
-        ])
+        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"])
+        .args([&format!("-XX:SharedArchiveFile={jars}.jsa"), "-cp"])
         .arg(PathBuf::from(jars).join("*"))
         .args(what)
         .stdin(Stdio::null());

@@ -170,9 +170,11 @@ fn java(class: &str) -> Command {
     command
         .args([
             "-Xmx384m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            "-cp",
         ])
+        .args([&format!("-XX:SharedArchiveFile={jars}.jsa"), "-cp"])
         .arg(PathBuf::from(jars).join("*"))
         .arg(class);
     command

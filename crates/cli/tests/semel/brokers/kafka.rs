@@ -24,7 +24,8 @@ impl Topic {
         let topic = Self(name());
         let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
         let made = Command::new("java")
-            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"])
+            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
+            .args([&format!("-XX:SharedArchiveFile={jars}.jsa"), "-cp"])
             .arg(Path::new(&jars).join("*"))
             .arg("org.apache.kafka.tools.TopicCommand")
             .args(["--bootstrap-server", &Self::address(), "--create"])

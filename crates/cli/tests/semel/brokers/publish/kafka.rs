@@ -51,7 +51,8 @@ impl Topic {
     fn read_for(&self, wait: &str) -> Vec<(BTreeMap<String, String>, String)> {
         let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
         let read = Command::new("java")
-            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"])
+            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
+            .args([&format!("-XX:SharedArchiveFile={jars}.jsa"), "-cp"])
             .arg(Path::new(&jars).join("*"))
             .arg("org.apache.kafka.tools.consumer.ConsoleConsumer")
             .args(["--bootstrap-server", &Self::address(), "--topic", &self.0])

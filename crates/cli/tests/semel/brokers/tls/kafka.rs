@@ -29,7 +29,8 @@ fn java(class: &str) -> Command {
     let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
     let mut command = Command::new("java");
     command
-        .args(["-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp"])
+        .args(["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
+        .args([&format!("-XX:SharedArchiveFile={jars}.jsa"), "-cp"])
         .arg(Path::new(&jars).join("*"))
         .arg(class);
     command
