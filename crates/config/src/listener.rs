@@ -34,10 +34,9 @@ pub struct Door<'s> {
 /// Reads the certificate; nothing if it cannot be read, and none if there is none.
 #[expect(clippy::option_option, reason = "a faulty one is no absent one")]
 pub(super) fn tls(table: &mut Fields<'_>) -> Option<Option<Certificate>> {
-    let is_written = table.is_written("tls");
     let mut tls = table.optional_sub("tls")?;
     let client_ca = tls.path("client_ca");
-    let read = certificate(&mut tls, is_written, client_ca);
+    let read = certificate(&mut tls, client_ca);
     tls.finish();
     Some(read)
 }
@@ -45,25 +44,19 @@ pub(super) fn tls(table: &mut Fields<'_>) -> Option<Option<Certificate>> {
 /// Reads the certificate of a listener that asks clients for none; `why` says how it knows them.
 #[expect(clippy::option_option, reason = "a faulty one is no absent one")]
 pub(super) fn tls_alone(table: &mut Fields<'_>, why: &str) -> Option<Option<Certificate>> {
-    let is_written = table.is_written("tls");
     let mut tls = table.optional_sub("tls")?;
     tls.reject("client_ca", why);
-    let read = certificate(&mut tls, is_written, None);
+    let read = certificate(&mut tls, None);
     tls.finish();
     Some(read)
 }
 
-/// Reads the settings of a table that was written or not. One without a certificate would be served in the clear: its
-/// writer wants to encrypt.
-fn certificate(
-    tls: &mut Fields<'_>,
-    is_written: bool,
-    client_ca: Option<PathBuf>,
-) -> Option<Certificate> {
+fn certificate(tls: &mut Fields<'_>, client_ca: Option<PathBuf>) -> Option<Certificate> {
     let (cert, key) = (tls.path("cert"), tls.path("key"));
-    let absent = ["cert", "key"].into_iter().find(|it| !tls.is_written(it));
-    if let Some(absent) = absent.filter(|_| is_written) {
-        tls.missing(absent);
+    match (&cert, &key, &client_ca) {
+        (Some(_), None, _) => tls.missing("key"),
+        (None, Some(_), _) | (None, None, Some(_)) => tls.missing("cert"),
+        (Some(_), Some(_), _) | (None, None, None) => {}
     }
     cert.zip(key).map(|(cert, key)| Certificate {
         cert,
