@@ -126,6 +126,12 @@ pub(super) const BUGS: &[Bug] = &[
         &["producers::nothing_that_was_promised_is_lost_wherever_the_power_goes"],
     ),
     store(
+        "X44",
+        EMBEDDED,
+        "tells of what a killed process wrote, which may not be on the disk",
+        &["ingest::what_a_killed_process_wrote_is_on_the_disk_before_anybody_is_told_of_it"],
+    ),
+    store(
         "X43",
         EMBEDDED,
         "decides about submissions that are written together as if each were alone",

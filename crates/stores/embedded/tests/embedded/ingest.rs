@@ -345,3 +345,64 @@ async fn nothing_that_was_answered_is_lost_wherever_the_power_goes() {
         }
     }
 }
+
+/// Lives on after a process that was killed, once: sends again what that one may have taken, or settles what it left. Returns
+/// what is promised then, and what may be.
+async fn live_on(disk: &Disk, (promised, tried): (State, State), settles: bool) -> (State, State) {
+    let journal = EmbeddedIngest::open_in(Arc::new(disk.clone()));
+    let billing = producer("billing-0a");
+    let mut now = promised;
+    if settles {
+        let read = journal.accepted(&billing, "orders", 0, 1).await;
+        let Some(read) = read.expect("read") else {
+            return (promised, tried);
+        };
+        let last = read.next - 1;
+        let settle = journal.settle(&billing, "orders", settled(read.begun, last));
+        settle.await.expect("settled");
+        if last > 0 {
+            (now.taken, now.settled) = (last, last);
+        }
+    } else {
+        let letters = ["a", "b", "c", "d", "e", "f", "g"];
+        let taken = usize::try_from(tried.taken).expect("a few");
+        submit(&journal, &sent(tried.epoch, 1, &letters[..taken]))
+            .await
+            .expect("taken");
+        (now.epoch, now.taken) = (tried.epoch, tried.taken);
+    }
+    let may_be = State {
+        taken: tried.taken.max(now.taken),
+        settled: tried.settled.max(now.settled),
+        ..tried
+    };
+    (now, may_be)
+}
+
+#[tokio::test]
+async fn what_a_killed_process_wrote_is_on_the_disk_before_anybody_is_told_of_it() {
+    let counted = Disk::new(Plan::Nothing, Planted::Nothing);
+    live(&counted).await;
+    for last in 0..counted.operations() {
+        for (is_taken_for_clean, settles) in
+            [(false, false), (true, false), (false, true), (true, true)]
+        {
+            let disk = Disk::new(Plan::CrashAfter(last), Planted::Nothing);
+            let lived = live(&disk).await;
+            if lived.1.taken == 0 {
+                continue;
+            }
+            let disk = disk.after_kill(is_taken_for_clean);
+            let (promised, tried) = live_on(&disk, lived, settles).await;
+            for survival in Survival::ALL {
+                let survivor = disk.survivor(survival);
+                if let Some(how) = broken(&survivor, promised, tried).await {
+                    panic!(
+                        "killed after operation {last}, taken for clean {is_taken_for_clean}, settles {settles}, then a \
+                         power cut, {survival:?}: {how}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -159,6 +159,8 @@ impl<'s> Answers<'s> {
             }
         }
         let submitted = shared.with(name, true, |log, files| {
+            // Who sends what is here already is told that it is kept.
+            log.secure(files)?;
             for submission in submissions {
                 let answer = self.take(log, files, submission)?;
                 self.all.push(answer);

@@ -180,6 +180,27 @@ impl Disk {
         Self(Arc::new(Mutex::new(survivor)))
     }
 
+    /// Returns the directory after its process was killed: what was written is there to be read. With `is_taken_for_clean`, a
+    /// sync of it had failed, and the system never writes it.
+    pub(crate) fn after_kill(&self, is_taken_for_clean: bool) -> Self {
+        let state = self.state();
+        let mut inodes = state.inodes.clone();
+        if is_taken_for_clean {
+            for inode in &mut inodes {
+                inode.unsynced.clear();
+            }
+        }
+        let left = State {
+            inodes,
+            names: state.names.clone(),
+            durable_names: state.durable_names.clone(),
+            unsynced_names: state.unsynced_names.clone(),
+            planted: state.planted,
+            ..State::default()
+        };
+        Self(Arc::new(Mutex::new(left)))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("no panic while it is locked")
     }
