@@ -83,6 +83,8 @@ pub(crate) const NOBODY: &str =
     "no broker can be reached; it is away, or security.protocol is not that of the listener";
 pub(crate) const NO_TOPIC: &str = "there is no such topic; create it or correct the name";
 pub(crate) const NO_RIGHT: &str = "the user may not write to the topic; grant Write on it";
+pub(crate) const INVALID: &str =
+    "the broker refuses the message itself, as a compacted topic does one without a key";
 pub(crate) const TOO_LARGE: &str =
     "the message is longer than the topic takes (message.max.bytes, max.message.bytes)";
 /// Pause before the next look at a cluster that is away.

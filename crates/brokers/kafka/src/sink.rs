@@ -16,7 +16,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::time::Instant;
 
 use crate::connection_error::Watch;
-use crate::error::{NO_RIGHT, NO_TOPIC, NOBODY, TOO_LARGE, not_made};
+use crate::error::{INVALID, NO_RIGHT, NO_TOPIC, NOBODY, TOO_LARGE, not_made};
 use crate::options::{AUTO_CREATE, client};
 use reports::Reports;
 
@@ -227,6 +227,7 @@ impl KafkaSink {
             Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize) => {
                 (ErrorKind::InvalidInput, TOO_LARGE, false)
             }
+            Some(RDKafkaErrorCode::InvalidRecord) => (ErrorKind::InvalidInput, INVALID, false),
             Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
                 (ErrorKind::InvalidConfig, NO_TOPIC, false)
             }
@@ -291,17 +292,23 @@ impl KafkaSink {
             Err(error) => return vec![Err(error); batch.len()],
         };
         let mut sent = self.sent(&producer, batch, is_placed).await;
-        let is_too_large = |answer: &std::result::Result<Placement, Unpublished>| {
+        let is_of_refused_set = |answer: &std::result::Result<Placement, Unpublished>| {
             let Err(Unpublished::NotConfirmed(error)) = answer else {
                 return false;
             };
-            error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge)
+            let code = error.rdkafka_error_code();
+            code.is_some_and(|code| REFUSED_TOGETHER.contains(&code))
         };
-        if sent.iter().filter(|answer| is_too_large(answer)).count() > 1 {
-            // The broker refuses the records that came with one that is too large, too. Sent one by one, they show
+        if sent
+            .iter()
+            .filter(|answer| is_of_refused_set(answer))
+            .count()
+            > 1
+        {
+            // The broker refuses the records that came with one that it does not take, too. Sent one by one, they show
             // which it is.
             for (answer, message) in sent.iter_mut().zip(batch) {
-                if is_too_large(answer) {
+                if is_of_refused_set(answer) {
                     let one = std::slice::from_ref(message);
                     let mut one = self.sent(&producer, one, is_placed).await;
                     if let Some(one) = one.pop() {
@@ -381,4 +388,11 @@ const OURS: &[&str] = &[
     "message.timeout.ms",
     "request.required.acks",
     "transactional.id",
+];
+
+/// The failures of a set of records of which one is at fault.
+const REFUSED_TOGETHER: [RDKafkaErrorCode; 3] = [
+    RDKafkaErrorCode::MessageSizeTooLarge,
+    RDKafkaErrorCode::InvalidRecord,
+    RDKafkaErrorCode::InvalidDifferentRecord,
 ];

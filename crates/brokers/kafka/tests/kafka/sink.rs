@@ -177,6 +177,35 @@ async fn one_that_is_too_long_fails_alone() {
 }
 
 #[tokio::test]
+async fn one_that_a_compacted_topic_does_not_take_fails_alone() {
+    let topic = Topic::with(1, &[("cleanup.policy", "compact")]).await;
+    let sink = KafkaSink::new(SinkOptions::new(&topic.brokers, &topic.name)).expect("a sink");
+    let without_key = Publication {
+        order: None,
+        ..message("b", "b")
+    };
+    for _ in 0..2 {
+        let batch = [
+            message("a", "a"),
+            without_key.clone(),
+            message("c", "c"),
+            message("d", "d"),
+        ];
+        let confirmed = sink.publish(&batch).await;
+        let is_there: Vec<_> = confirmed.iter().map(Result::is_ok).collect();
+        assert_eq!(is_there, [true, false, true, true], "{confirmed:?}");
+        let error = confirmed[1].as_ref().expect_err("refused");
+        assert_eq!(
+            (error.kind(), error.certainty()),
+            (ErrorKind::InvalidInput, Certainty::NotApplied),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains("without a key"), "{error}");
+    }
+    assert_eq!(topic.all(6), ["a", "c", "d", "a", "c", "d"]);
+}
+
+#[tokio::test]
 async fn a_topic_that_is_missing_is_named() {
     let topic = Topic::absent(&brokers());
     let sink = KafkaSink::new(SinkOptions::new(&topic.brokers, &topic.name)).expect("a sink");
