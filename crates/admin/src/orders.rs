@@ -20,6 +20,7 @@ mod runs;
 mod selection;
 mod token;
 mod traces;
+mod used_tokens;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,6 +44,7 @@ use request::Order;
 use runs::{Asked, ExtensionTask, RunTask, Subject};
 use token::PlanToken;
 use traces::place_of;
+use used_tokens::UsedTokens;
 
 pub(crate) use execution::no_trail;
 #[cfg(test)]
@@ -57,6 +59,7 @@ pub struct Orders {
     /// Those that go on. A client that hangs up does not end them.
     running: Mutex<JoinSet<()>>,
     runs: Runs,
+    used: Arc<UsedTokens>,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -189,7 +192,7 @@ impl Orders {
             return Ok(Prepared::Run(run));
         }
         let now = settings.clock.now();
-        let plan = if shown.has_expired(now) {
+        let plan = if shown.has_expired(now) || self.used.has(&sent) {
             None
         } else {
             let plan = made(readings, settings, &order, Some(shown.bounds())).await?;
@@ -201,10 +204,7 @@ impl Orders {
             let token = token_of(caller, action, shown.order(), &fresh)?;
             return Err(stale(&PlanAnswer::of(&fresh, token)));
         };
-        if self.is_stopping.load(Ordering::Relaxed) {
-            let detail = "the worker ends, and takes no more orders; ask the next one";
-            return Err(later(Code::StoreUnavailable.as_str(), detail));
-        }
+        self.takes_orders()?;
         let lent = readings.lent()?;
         let note = note(&caller.name, &reason);
         let asked = Asked {
@@ -256,10 +256,21 @@ impl Orders {
             clock: Arc::clone(&settings.clock),
             entropy: Arc::clone(&settings.entropy),
             is_stopping: Arc::clone(&self.is_stopping),
+            token: sent.into_owned(),
+            used: Arc::clone(&self.used),
             to,
             _turn: turn,
         };
         Ok(Prepared::Order(Box::new(order), done))
+    }
+
+    /// Refuses where the worker ends.
+    fn takes_orders(&self) -> Result<(), Problem> {
+        if self.is_stopping.load(Ordering::Relaxed) {
+            let detail = "the worker ends, and takes no more orders; ask the next one";
+            return Err(later(Code::StoreUnavailable.as_str(), detail));
+        }
+        Ok(())
     }
 
     fn begin(&self, order: impl Future<Output = ()> + Send + 'static) {
@@ -301,6 +312,8 @@ struct Running {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     is_stopping: Arc<AtomicBool>,
+    token: String,
+    used: Arc<UsedTokens>,
     to: oneshot::Sender<Result<execution::Answer, Problem>>,
     _turn: OwnedMutexGuard<()>,
 }
@@ -315,7 +328,16 @@ impl Running {
             claimant: Claimant::random(&*self.entropy),
             is_stopping: &self.is_stopping,
         };
+        let (is_sweep, is_of_producers) = (
+            matches!(self.plan.work, Work::Sweep(_)),
+            matches!(self.plan.work, Work::Producers(..)),
+        );
         let answer = execution.carry_out(self.plan).await;
+        // A sweep does the same whenever it is carried out. One that failed is sent again, and its plan tells what was done;
+        // but a release would hold, and release what came meanwhile.
+        if !is_sweep && (answer.is_ok() || is_of_producers) {
+            self.used.add(&self.token, self.clock.now());
+        }
         // Whoever asked may have hung up.
         let _ = self.to.send(answer);
     }

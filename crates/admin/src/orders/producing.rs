@@ -1,5 +1,7 @@
 //! Plans of orders about producers, which freeze and release them.
 
+use std::collections::BTreeSet;
+
 use semel_core::Timestamp;
 use semel_core::producer::ProducerOrder;
 use semel_http::Problem;
@@ -27,7 +29,7 @@ pub(super) async fn plan(
     let asked: Vec<_> = names.iter().map(String::as_str).collect();
     let entries = reading.within(producers.named(&asked)).await?;
     let (mut all, mut changes, mut left) = (Vec::new(), Vec::new(), Vec::new());
-    let mut digest = Digest::default();
+    let (mut digest, mut planned_before) = (Digest::default(), BTreeSet::new());
     for name in names {
         let planned = match matching(&entries, name, only)[..] {
             [(side, entry)] => PlannedProducer::of(*side, entry, order)
@@ -46,10 +48,15 @@ pub(super) async fn plan(
             Ok((planned, entry)) => {
                 let change = planned.change();
                 // What waits in it changes from moment to moment.
-                digest.text(&format!(
+                let text = format!(
                     "{} {} {} {} {}",
                     change.producer, change.side, entry.id, change.action, change.before
-                ));
+                );
+                // Its id is a name of it, too.
+                if !planned_before.insert(text.clone()) {
+                    continue;
+                }
+                digest.text(&text);
                 changes.push(Change::Producer(change));
                 all.push(planned);
             }

@@ -151,7 +151,7 @@ const NO_TOKEN: &str = "this is no token of a plan; send the one that the plan h
 pub(super) const LIFETIME: Duration = Duration::from_secs(3_600);
 
 /// The most by which the clock of another worker is ahead.
-const SKEW: Duration = Duration::from_secs(60);
+pub(super) const SKEW: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,13 @@
 //! Orders about wholes: relays, whose orders may stand in another store, and producers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_admin::{Lent, OrderStore, RelayPlace};
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
 use semel_core::port::transfer::AnyTransferStore;
-use semel_core::producer::{Opening, ProducerName};
-use semel_core::{AnyStore, Code, Error, ErrorKind};
+use semel_core::producer::{Batch, Opening, ProducerName};
+use semel_core::{AnyStore, Code, Error, ErrorKind, Timestamp};
 use semel_http::{Caller, Role};
 use semel_operate::producers::Producers;
 use semel_store_memory::MemoryProducers;
@@ -166,6 +167,79 @@ async fn a_producer_is_listed_frozen_released_and_thawed() {
     );
     assert_eq!(entries[0]["before"], "billing: open");
     assert_eq!(entries[0]["reason"], "INC-7");
+}
+
+/// Sends an order of a plan that was carried out a second time.
+async fn again(site: &Site, action: &str, plan: &Value) -> (u16, Value) {
+    let order = json!({ "token": plan["token"], "reason": "INC-7" });
+    let path = format!("/v1/{action}/do");
+    site.post(&path, &order, Some(Caller::loopback())).await
+}
+
+#[tokio::test]
+async fn a_release_that_is_sent_twice_releases_nothing_that_no_plan_showed() {
+    let (site, journal) = with_producers(&["billing"]).await;
+    let opening = Opening {
+        name: "billing".parse::<ProducerName>().expect("a name"),
+        stream: "orders".into(),
+        target: "nats orders".into(),
+        chance: [7; 8],
+    };
+    let opened = journal.open(&opening).await.expect("opened");
+    let append = async |first: u64| {
+        let batch = Batch {
+            first,
+            count: 1,
+            body: "order".into(),
+            input: None,
+            confirmed: 0,
+            at: Timestamp::from_millis(1_000),
+        };
+        let appended = journal.append(&opened.incarnation, "orders", &batch);
+        appended.await.expect("appended");
+    };
+    let order = json!({ "producers": ["billing"] });
+    let released = async || journal.list().await.expect("a list")[0].streams[0].released;
+    done(&site, "producers/freeze", &order).await;
+    append(1).await;
+    let (plan, _) = done(&site, "producers/release", &order).await;
+    assert_eq!(
+        (&plan["changes"][0]["waiting"], released().await),
+        (&json!(1), 1)
+    );
+    append(2).await;
+    site.clock.advance(Duration::from_secs(1));
+    let (status, stale) = again(&site, "producers/release", &plan).await;
+    assert_eq!((status, &stale["code"]), (409, &json!("plan-stale")));
+    assert_eq!(
+        (&stale["changes"][0]["waiting"], released().await),
+        (&json!(2), 1)
+    );
+    // The new plan shows it, and is good.
+    assert_eq!(again(&site, "producers/release", &stale).await.0, 200);
+    assert_eq!(released().await, 2);
+}
+
+#[tokio::test]
+async fn an_order_that_was_undone_is_not_given_again_by_its_token() {
+    let (site, _) = with_producers(&["billing"]).await;
+    let order = json!({ "producers": ["billing"] });
+    let (plan, _) = done(&site, "producers/freeze", &order).await;
+    done(&site, "producers/thaw", &order).await;
+    let (status, stale) = again(&site, "producers/freeze", &plan).await;
+    assert_eq!((status, &stale["code"]), (409, &json!("plan-stale")));
+    let trail = site.good("/v1/audit").await;
+    assert_eq!(trail["items"].as_array().map(Vec::len), Some(2), "{trail}");
+}
+
+#[tokio::test]
+async fn a_producer_of_two_names_is_planned_once() {
+    let (site, journal) = with_producers(&["billing"]).await;
+    let id = journal.list().await.expect("a list").remove(0).id;
+    let order = json!({ "producers": ["billing", id] });
+    let (plan, done) = done(&site, "producers/freeze", &order).await;
+    assert_eq!(plan["changes"].as_array().map(Vec::len), Some(1), "{plan}");
+    assert_eq!(done["done"], 1, "{done}");
 }
 
 #[tokio::test]
