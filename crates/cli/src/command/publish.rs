@@ -174,11 +174,11 @@ impl Job<'_> {
         };
         beside.shutdown().await;
         bars.clear();
-        let (summary, is_stopped) = match (summary, fed) {
-            (Ok(summary), Ok(_)) => summary,
-            (Err(error), _) | (Ok(_), Err(error)) => return Err(error),
-        };
+        let (summary, is_stopped) = summary?;
         report.elapsed = clock.monotonic().saturating_sub(began);
+        if let Err(error) = fed {
+            return self.broken_off(report, &summary, error);
+        }
         let stop = match (is_stopped, is_kept) {
             (false, _) => None,
             (true, true) => Some("stopped before the end; run it again, and it goes on".to_owned()),
@@ -189,6 +189,19 @@ impl Job<'_> {
             )),
         };
         self.end(report, &summary, stop.as_deref(), teller.is_frozen())
+    }
+
+    /// Prints the summary of an input that broke off: what came before is published, and has to be known where the rest is
+    /// sent again.
+    fn broken_off(
+        &self,
+        mut report: PublicationReport,
+        summary: &ProducerSummary,
+        error: Error,
+    ) -> Result<Exit> {
+        report.take(summary);
+        report.print(self.arguments.format.output)?;
+        Err(error)
     }
 
     /// Prints the summary, and says what is to be done.

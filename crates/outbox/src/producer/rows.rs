@@ -72,6 +72,31 @@ impl RowInput {
         .with_source(error)
     }
 
+    /// Returns the error of an input that cannot be read behind so many rows, which are published.
+    fn broken_off(&self, error: std::io::Error, rows: u64) -> Error {
+        let error = self.unreadable(error);
+        if self.is_kept {
+            return error;
+        }
+        let message = format!(
+            "{error}; the {rows} rows before it are published: send the input again from line {} on",
+            rows + 1
+        );
+        Error::new(ErrorKind::Unavailable, message)
+            .with_code(Code::SourceUnavailable)
+            .with_source(error)
+    }
+
+    /// Returns the error of a file that ended behind so many rows, and had more when it was checked.
+    fn shortened(&self, rows: u64) -> Error {
+        let message = format!(
+            "{} became shorter while it was read: it ends behind row {rows}, and had more; the rows up to there are \
+             published",
+            self.name
+        );
+        Error::new(ErrorKind::Unavailable, message).with_code(Code::SourceUnavailable)
+    }
+
     /// Reads a kept input from its beginning to its end: returns its hash, its length, and the number of its rows, each
     /// of which is one that can be published.
     ///
@@ -96,7 +121,7 @@ impl RowInput {
             checked.bytes += read;
             if rules.needs_check(&line) {
                 let row = Bytes::copy_from_slice(&line);
-                rules.message(&self.name, checked.rows, &row)?;
+                rules.message(&*self, checked.rows, &row)?;
             }
         }
         checked.digest = *hasher.finalize().as_bytes();
@@ -138,27 +163,38 @@ impl RowInput {
         let mut size = 0;
         loop {
             let mut line = Vec::new();
-            let read = read_line(&mut reader, &mut line).map_err(|error| self.unreadable(error))?;
+            let found = read_line(&mut reader, &mut line);
+            let found = found.map_err(|error| self.broken_off(error, rows));
+            let found = found.and_then(|read| {
+                let message = match read {
+                    0 => None,
+                    _ => rules.message(&*self, rows + 1, &line.into())?,
+                };
+                Ok((read, message))
+            });
+            let (read, message) = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    // What came before it is published, and known to be.
+                    batch.last = rows;
+                    batch.mark = checked.map(|it| InputMark {
+                        digest: it.digest,
+                        rows,
+                        bytes,
+                        is_whole: false,
+                    });
+                    let _ = to.blocking_send(Ok(batch));
+                    return Err(error);
+                }
+            };
             let is_end = read == 0;
             if !is_end {
                 rows += 1;
                 bytes += read;
-                size += line.len();
-                match rules.message(&self.name, rows, &line.into()) {
-                    Ok(Some(message)) => batch.messages.push(message),
-                    Ok(None) => batch.blank += 1,
-                    Err(error) => {
-                        // What came before it is published, and known to be.
-                        batch.last = rows - 1;
-                        batch.mark = checked.map(|it| InputMark {
-                            digest: it.digest,
-                            rows: rows - 1,
-                            bytes: bytes - read,
-                            is_whole: false,
-                        });
-                        let _ = to.blocking_send(Ok(batch));
-                        return Err(error);
-                    }
+                size += usize::try_from(read).unwrap_or(usize::MAX);
+                match message {
+                    Some(message) => batch.messages.push(message),
+                    None => batch.blank += 1,
                 }
             }
             let is_full = batch.messages.len() >= MOST_ROWS || size >= MOST_BYTES;
@@ -173,8 +209,16 @@ impl RowInput {
                 });
                 batch.last = rows;
                 size = 0;
-                if to.blocking_send(Ok(std::mem::take(&mut batch))).is_err() || is_end {
+                if to.blocking_send(Ok(std::mem::take(&mut batch))).is_err() {
                     return Ok(());
+                }
+                if is_end {
+                    let is_short = checked.is_some_and(|it| bytes < it.bytes);
+                    return if is_short {
+                        Err(self.shortened(rows))
+                    } else {
+                        Ok(())
+                    };
                 }
             }
         }
@@ -237,7 +281,12 @@ impl RowSelectors {
     }
 
     /// Makes a message of a line; nothing of one that is blank.
-    fn message(&self, input: &str, number: u64, line: &Bytes) -> Result<Option<ProducerMessage>> {
+    fn message(
+        &self,
+        input: &RowInput,
+        number: u64,
+        line: &Bytes,
+    ) -> Result<Option<ProducerMessage>> {
         let end = line.len() - usize::from(line.ends_with(b"\n"));
         let end = end - usize::from(line[..end].ends_with(b"\r"));
         let payload = line.slice(..end);
@@ -245,9 +294,13 @@ impl RowSelectors {
             return Ok(None);
         }
         let refused = |why: String| {
-            let message = format!(
-                "{input}, line {number}: {why}; correct the line, or leave it out, and publish once more"
-            );
+            let advice = if input.is_kept {
+                "correct the line, or leave it out, and publish once more"
+            } else {
+                "the rows before it are published: correct the line, or leave it out, and send the input again from this \
+                 line on"
+            };
+            let message = format!("{}, line {number}: {why}; {advice}", input.name);
             Error::new(ErrorKind::InvalidInput, message)
                 .with_code(Code::RowUnpublishable)
                 .not_applied()
@@ -313,6 +366,8 @@ const BUFFER: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn rules(order: &str, id: &str) -> RowSelectors {
@@ -326,12 +381,68 @@ mod tests {
     fn a_line_is_a_message_with_the_values_of_its_selectors() {
         let rules = rules("json:/customer", "json:/id");
         let line = Bytes::from_static(b"{\"id\": 7, \"customer\": \"a\"}\r\n");
-        let message = rules.message("x", 1, &line).expect("a row").expect("one");
+        let message = rules
+            .message(&nothing(), 1, &line)
+            .expect("a row")
+            .expect("one");
         assert_eq!(message.id.as_deref(), Some("7"));
         assert_eq!(message.order.as_deref(), Some(&b"a"[..]));
         assert_eq!(&*message.payload, b"{\"id\": 7, \"customer\": \"a\"}");
-        let blank = rules.message("x", 1, &Bytes::from_static(b" \n"));
+        let blank = rules.message(&nothing(), 1, &Bytes::from_static(b" \n"));
         assert_eq!(blank.expect("a row"), None);
+    }
+
+    /// An input without rows, which is called x.
+    fn nothing() -> RowInput {
+        RowInput {
+            name: "x".to_owned(),
+            file: tempfile::tempfile().expect("a file"),
+            is_kept: true,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_becomes_shorter_ends_with_an_error_and_is_marked_as_far_as_it_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows");
+        std::fs::write(&path, "a\nb\nc\n").expect("written");
+        let mut input = RowInput::open(Some(&path)).expect("a file");
+        let checked = input.checked("x", &rules("", "")).expect("sound rows");
+        std::fs::write(&path, "a\nb\n").expect("written");
+        let mut rows = input.read(rules("", ""), Some(checked), (0, 0));
+        let before = rows.recv().await.expect("rows").expect("sound ones");
+        let mark = before.mark.expect("a mark");
+        assert_eq!((before.last, mark.bytes, mark.is_whole), (2, 4, false));
+        let error = rows.recv().await.expect("an answer").expect_err("short");
+        assert_eq!(error.code(), Code::SourceUnavailable);
+        assert!(error.to_string().contains("behind row 2"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_comes_before_the_end_of_a_pipe_that_breaks_off_is_handed_over_and_counted() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let input = RowInput {
+            name: "x".to_owned(),
+            file: File::from(std::os::fd::OwnedFd::from(reader)),
+            is_kept: false,
+        };
+        let written = std::thread::spawn(move || {
+            let mut bytes = b"a\nb\n".to_vec();
+            bytes.resize(bytes.len() + MOST_LINE + 1, b'c');
+            // The reader goes away before the end.
+            let _ = writer.write_all(&bytes);
+        });
+        let mut rows = input.read(rules("", ""), None, (0, 0));
+        let (mut count, mut last) = (0, 0);
+        let error = loop {
+            match rows.recv().await.expect("an answer") {
+                Ok(rows) => (count, last) = (count + rows.messages.len(), rows.last),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((count, last), (2, 2));
+        assert!(error.to_string().ends_with("from line 3 on"), "{error}");
+        written.join().expect("no panic");
     }
 
     #[tokio::test]
@@ -366,7 +477,7 @@ mod tests {
             ("{\"customer\": \"\"}", "0 bytes"),
             ("no json", "line 9: --order json:/customer"),
         ] {
-            let error = rules.message("x", 9, &line.into()).expect_err(line);
+            let error = rules.message(&nothing(), 9, &line.into()).expect_err(line);
             assert_eq!(error.code(), Code::RowUnpublishable);
             assert!(error.to_string().contains(words), "{error}");
         }

@@ -425,7 +425,9 @@ fn what_cannot_be_published_is_refused_before_anything_is() {
         .write_all(site.text("bad.ndjson").as_bytes())
         .expect("a pipe");
     drop(input);
-    running.wait().code(1).says("standard input, line 4");
+    let ended = running.wait().code(1).says("standard input, line 4");
+    let ended = ended.says("send the input again from this line on");
+    assert!(ended.stdout.contains("\"published\":3,"), "{ended:?}");
     assert_eq!(seen_once(&target.read(), 3), 0);
     with(&["--store", "memory:", "bad.ndjson"])
         .code(2)
