@@ -175,7 +175,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
         if pending.is_empty() {
             return Ok(idle);
         }
-        let (fates, tries) = self.publish(pending).await;
+        let (fates, tries, is_answered) = self.publish(pending).await;
         let settled = fates.settled(&self.relay.settings);
         let Relay {
             observer, clock, ..
@@ -184,7 +184,9 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
         self.record(&settled, &spans).await?;
         match settled.away {
             Some(error) => self.leave_sink_alone(&error),
-            None => self.sink_is_back(),
+            None if is_answered => self.sink_is_back(),
+            // It was asked nothing, or had not answered when patience ended.
+            None => {}
         }
         Ok(Turn::Busy)
     }
@@ -226,11 +228,13 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
         Ok(())
     }
 
-    /// Publishes a batch wave by wave, as long as the leases last and the sink takes messages.
-    async fn publish(&mut self, pending: Vec<Outgoing>) -> (Fates, Tries) {
+    /// Publishes a batch wave by wave, as long as the leases last and the sink takes messages. Returns with the fates
+    /// whether the sink has answered.
+    async fn publish(&mut self, pending: Vec<Outgoing>) -> (Fates, Tries, bool) {
         let mut fates = Fates::of(&pending);
         let mut tries = Tries::default();
         let mut waves = Waves::of(pending);
+        let mut is_answered = false;
         while let Some(wave) = waves.next_wave() {
             let mut messages = Vec::with_capacity(wave.len());
             let mut publications = Vec::with_capacity(wave.len());
@@ -258,6 +262,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             let Some(answers) = self.handed_over(&publications).await else {
                 break;
             };
+            is_answered = true;
             tries.answered(self.relay.clock.monotonic());
             let mut answers = answers.into_iter();
             for (message, lease) in messages {
@@ -287,13 +292,18 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                 break;
             }
         }
-        (fates, tries)
+        (fates, tries, is_answered)
     }
 
     /// Hands a wave to the sink, and renews the leases meanwhile. Returns nothing if a stop was asked for and patience
     /// has ended.
     async fn handed_over(&mut self, publications: &[Publication]) -> Option<Vec<Result<()>>> {
-        let Self { relay, tenure, .. } = self;
+        let Self {
+            relay,
+            tenure,
+            outbox_away,
+            ..
+        } = self;
         let Relay {
             sink,
             outbox,
@@ -313,13 +323,14 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
             }
         };
         tokio::pin!(impatience);
+        let mut rest = SHORTEST_REST;
         loop {
             let renewal_in = tenure.renewal_in(clock.monotonic());
             tokio::select! {
                 biased;
                 answers = &mut publishing => return Some(answers),
                 () = &mut impatience => return None,
-                () = sleep(renewal_in.max(SHORTEST_REST)) => {}
+                () = sleep(renewal_in.max(rest)) => {}
             }
             if semel_core::planted("X09") {
                 continue;
@@ -330,11 +341,21 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                 biased;
                 answers = &mut publishing => return Some(answers),
                 () = &mut impatience => return None,
-                // Leases that were not renewed run out, here as in the database.
-                leases = renewing => if let Ok(leases) = leases {
-                    let partitions = tenure.renewed(asked_at, leases);
-                    if partitions > 0 {
-                        observer.observe(&name.name, &Event::Fenced { partitions });
+                leases = renewing => match leases {
+                    Ok(leases) => {
+                        rest = SHORTEST_REST;
+                        let partitions = tenure.renewed(asked_at, leases);
+                        if partitions > 0 {
+                            observer.observe(&name.name, &Event::Fenced { partitions });
+                        }
+                    }
+                    // Leases that are not renewed run out, here as in the database.
+                    Err(error) => {
+                        let (is_new, wait) = outbox_away.again(asked_at, &error);
+                        if is_new {
+                            observer.observe(&name.name, &Event::OutboxAway { error: &error });
+                        }
+                        rest = wait.min(settings.lease / 12).max(SHORTEST_REST);
                     }
                 },
             }

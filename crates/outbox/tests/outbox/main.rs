@@ -244,6 +244,39 @@ async fn leases_are_renewed_while_the_sink_takes_its_time_and_nothing_goes_out_w
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_outbox_that_goes_away_during_a_publication_is_told_and_not_asked_without_a_pause() {
+    let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
+    outbox.commit(1, None);
+    sink.takes_its_time(Duration::from_secs(100));
+    let lab = Lab::start(outbox, sink);
+    sleep(Duration::from_secs(1)).await;
+    let before = lab.outbox.renewals();
+    lab.outbox.goes_away();
+    sleep(Duration::from_secs(90)).await;
+    let asked = lab.outbox.renewals() - before;
+    assert!((10..=60).contains(&asked), "{asked}");
+    let lines = lab.told.lines();
+    let away = lines.iter().filter(|it| it.starts_with("OutboxAway"));
+    assert_eq!(away.count(), 1, "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_has_not_answered_by_the_end_is_not_told_to_be_back() {
+    let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
+    sink.fails(1, ErrorKind::Unavailable);
+    outbox.commit(1, None);
+    let lab = Lab::start(outbox, sink);
+    sleep(Duration::from_secs(1)).await;
+    lab.sink.takes_its_time(Duration::from_secs(3_600));
+    sleep(Duration::from_secs(60)).await;
+    let (summary, _, _, told) = lab.stop().await;
+    assert_eq!(summary.published, 0);
+    let lines = told.lines();
+    let count = |word: &str| lines.iter().filter(|it| it.starts_with(word)).count();
+    assert_eq!((count("SinkAway"), count("SinkBack")), (1, 0), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_relay_that_is_busy_without_a_pause_leaves_others_their_share_all_the_same() {
     let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
     for id in 1..=6 {
