@@ -26,7 +26,8 @@ impl ProducerSamples {
     /// Counts over and over for as long as the future is polled: every few seconds, and more seldom where that takes
     /// long. `at_once` is the number of producers that the journal is asked for in a call.
     ///
-    /// A journal that may not be read, is damaged or is newer is left alone for [`LEFT_ALONE`]; `tell` hears of that once.
+    /// A journal that may not be read, is damaged or is newer is left alone for [`LEFT_ALONE`]; `tell` hears of that once,
+    /// and of one that was too slow [`TOO_SLOW`] times in a row.
     pub(crate) async fn take(
         &self,
         journal: impl ProducerJournal,
@@ -36,7 +37,7 @@ impl ProducerSamples {
     ) {
         let mut pace = Pace::new(EVERY, PARTS);
         let mut counts = Counts::default();
-        let mut is_told = false;
+        let (mut is_told, mut too_slow) = (false, 0_u32);
         loop {
             let begun = Instant::now();
             let counted = counts.count(&journal, at_once, clock).await;
@@ -51,10 +52,21 @@ impl ProducerSamples {
                 Ok((rows, trouble)) => {
                     *self.lock() = Some(Reading::new(rows, begun));
                     is_told &= trouble.is_some();
+                    too_slow = 0;
                     (pace.after(took).max(share), trouble)
                 }
                 Err(error) if is_lasting(&error) => (LEFT_ALONE, Some(error)),
-                Err(_) => (pace.after_failure().max(share), None),
+                // Others tell of a store that is away.
+                Err(error) => {
+                    let is_slow = error.kind() == ErrorKind::Timeout;
+                    too_slow = if is_slow {
+                        too_slow.saturating_add(1)
+                    } else {
+                        0
+                    };
+                    let pause = pace.after_failure().max(share);
+                    (pause, Some(error).filter(|_| too_slow >= TOO_SLOW))
+                }
             };
             if let Some(error) = trouble.filter(|_| !is_told) {
                 is_told = true;
@@ -189,6 +201,8 @@ const SLOW: Duration = Duration::from_secs(3);
 /// The longest time for which producers are listed, and for which they are listed and their messages are looked at.
 const LISTING: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(8);
+/// The counts in a row that a store may be too slow for before it is told.
+const TOO_SLOW: u32 = 3;
 /// The pause after a failure that lasts: each try may be an error in the log of a server.
 const LEFT_ALONE: Duration = Duration::from_secs(600);
 /// The producers that are counted: the first ones by name.

@@ -8,7 +8,7 @@ use semel_core::producer::{Incarnation, ProducerEntry, ProducerName, StreamEntry
 use semel_core::{Error, ErrorKind, Result, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
-use super::kept;
+use super::{is_lasting, kept};
 
 /// The times at which the oldest messages that wait were appended.
 ///
@@ -44,7 +44,8 @@ impl Ages {
     ///
     /// # Errors
     ///
-    /// Those of the journal, except the loss of a record and a producer that another process opens meanwhile
+    /// Those of the journal that last, except the loss of a record. Another one ends the looks until the next count: what is
+    /// known stays known.
     pub(super) async fn ask(
         &mut self,
         journal: &impl ProducerJournal,
@@ -87,8 +88,8 @@ impl Ages {
                     trouble.get_or_insert(error);
                     continue;
                 }
-                Ok(Err(error)) => return Err(error),
-                Err(_) => break,
+                Ok(Err(error)) if is_lasting(&error) => return Err(error),
+                Ok(Err(_)) | Err(_) => break,
             };
             let place = (entry.name.clone(), stream.stream.clone());
             if let Some(seen) = self.0.get_mut(&place) {

@@ -22,8 +22,8 @@ struct Lab {
     page_takes: Mutex<Duration>,
     /// The failure of each page.
     fails: Mutex<Option<ErrorKind>>,
-    /// The producer whose messages cannot be read.
-    damaged: Mutex<Option<ProducerName>>,
+    /// The producer whose messages cannot be read, and why.
+    unreadable: Mutex<Option<(ProducerName, ErrorKind)>>,
     /// The producers of the largest page, and the counts of pages and of looks at messages.
     largest: AtomicU64,
     pages: AtomicU64,
@@ -80,6 +80,11 @@ impl Lab {
         *self.page_takes.lock().expect("no panic") = time;
     }
 
+    fn cannot_read(&self, name: &str, kind: ErrorKind) {
+        let name = name.parse().expect("a name");
+        *self.unreadable.lock().expect("no panic") = Some((name, kind));
+    }
+
     fn fails(&self, kind: Option<ErrorKind>) {
         *self.fails.lock().expect("no panic") = kind;
     }
@@ -106,8 +111,9 @@ impl ProducerJournal for Lab {
         most: u32,
     ) -> Result<Vec<StoredBatch>> {
         self.looks.fetch_add(1, Ordering::Relaxed);
-        if self.damaged.lock().expect("no panic").as_ref() == Some(&incarnation.name) {
-            return Err(Error::new(ErrorKind::Corrupt, "a frame does not check out"));
+        let unreadable = self.unreadable.lock().expect("no panic").clone();
+        if let Some((_, kind)) = unreadable.filter(|(name, _)| *name == incarnation.name) {
+            return Err(Error::new(kind, "a frame does not check out"));
         }
         self.inner.pending(incarnation, stream, after, most).await
     }
@@ -430,6 +436,10 @@ async fn a_slow_journal_takes_a_twentieth_and_shows_what_was_there_in_time() {
         seconds(1_000).await;
         assert!(lab.pages() - before <= 10, "{}", lab.pages() - before);
         assert!(!is_shown(&samples), "not even the first page");
+        assert_eq!(told.all(), [ErrorKind::Timeout], "told once");
+        lab.takes(Duration::ZERO);
+        seconds(1_000).await;
+        assert!(is_shown(&samples), "when it is quick again");
     })
     .await;
 }
@@ -439,7 +449,7 @@ async fn a_damaged_producer_hides_no_other() {
     let (lab, samples, told) = watched();
     lab.appends("billing", "orders", 3, later(0)).await;
     lab.appends("till", "orders", 2, later(0)).await;
-    *lab.damaged.lock().expect("no panic") = Some("billing".parse().expect("a name"));
+    lab.cannot_read("billing", ErrorKind::Corrupt);
     beside(&samples, &lab, &told, async {
         seconds(95).await;
         let reading = samples.lock().as_ref().and_then(|it| it.value().cloned());
@@ -450,6 +460,43 @@ async fn a_damaged_producer_hides_no_other() {
             .collect();
         assert_eq!(figures, [(3, false), (2, true)]);
         assert_eq!(told.all(), [ErrorKind::Corrupt], "told once");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_goes_away_during_the_looks_keeps_what_was_counted() {
+    let (lab, samples, told) = watched();
+    lab.appends("billing", "orders", 3, later(0)).await;
+    lab.appends("till", "orders", 2, later(0)).await;
+    lab.cannot_read("billing", ErrorKind::Unavailable);
+    beside(&samples, &lab, &told, async {
+        seconds(95).await;
+        let reading = samples.lock().as_ref().and_then(|it| it.value().cloned());
+        let waiting: Vec<_> = reading.into_iter().flatten().collect();
+        let waiting: Vec<_> = waiting.iter().map(|it| it.figures.waiting).collect();
+        assert_eq!(waiting, [3, 2]);
+        assert_eq!(told.all(), [], "others tell of a store that is away");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_count_now_and_then_is_not_told() {
+    let (lab, samples, told) = watched();
+    lab.appends("billing", "orders", 3, later(0)).await;
+    beside(&samples, &lab, &told, async {
+        for _ in 0..5 {
+            lab.takes(Duration::from_secs(60));
+            let before = lab.pages();
+            while lab.pages() < before + 2 {
+                seconds(1).await;
+            }
+            lab.takes(Duration::ZERO);
+            seconds(600).await;
+            assert!(is_shown(&samples));
+        }
+        assert_eq!(told.all(), []);
     })
     .await;
 }
