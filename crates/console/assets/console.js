@@ -55,8 +55,9 @@
   // The page itself says what has become of the token: it leads to the one to log in at. A page that came of a form is not
   // to be sent again.
   const leave = () => {
-    const isOfForm = location.pathname.startsWith("/orders/") || location.pathname === "/store/export";
-    location.replace(isOfForm ? "/" : location.pathname + location.search);
+    const path = location.pathname.replace(/^(\/runs\/[^/]+)\/stop$/, "$1");
+    const isOfForm = path.startsWith("/orders/") || path === "/store/export";
+    location.replace(isOfForm ? "/" : path + location.search);
   };
 
   // The parts of this page that the worker draws anew, but for one that somebody is in.

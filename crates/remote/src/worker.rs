@@ -260,7 +260,7 @@ impl Worker {
         let answer = match self.request(&Method::POST, path, body) {
             Ok(request) => {
                 let tls = self.tls.as_ref();
-                download(&self.address, tls, request, (READING, &mut pass)).await
+                download(&self.address, tls, request, (PART, &mut pass)).await
             }
             Err(broken) => Err(broken),
         };
@@ -269,10 +269,7 @@ impl Worker {
         }
         let cause = match &answer {
             Err(Broken::Sent(cause)) => Some(cause.clone()),
-            Err(Broken::Late) => Some(format!(
-                "nothing more came within {}",
-                duration_text(READING)
-            )),
+            Err(Broken::Late) => Some(format!("nothing more came within {}", duration_text(PART))),
             Err(Broken::Unsent(_) | Broken::TooLarge) | Ok(_) => None,
         };
         if let Some(cause) = cause.filter(|_| bytes > 0) {
@@ -450,3 +447,5 @@ fn is_of_a_proxy(status: StatusCode) -> bool {
 pub(crate) const VERSION: u64 = 1;
 /// The time that an answer takes which changes nothing; a worker gives up a reading after seven seconds.
 const READING: Duration = Duration::from_secs(30);
+/// The time that a part of an export takes; a worker gives up on a store that gives none for a minute.
+const PART: Duration = Duration::from_secs(75);
