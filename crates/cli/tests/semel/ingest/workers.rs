@@ -13,7 +13,9 @@ const EFFECT: &str = "effect = { kind = \"exec\", command = [\"sh\",\"handler.sh
 fn handler(site: &Site) {
     site.write(
         "handler.sh",
-        "test -e quick || { echo >> begun; sleep 30; exit 1; }\nline=$(cat)\necho \"$line\" >> orders.ndjson\n",
+        "test -e quick || { echo >> begun; sleep 30; exit 1; }\nline=$(cat)\n\
+         # Its worker may have been killed before it was given the message.\ntest -n \"$line\" || exit 1\n\
+         echo \"$line\" >> orders.ndjson\n",
     );
 }
 
