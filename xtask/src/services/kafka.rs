@@ -153,8 +153,7 @@ fn pom() -> String {
     )
 }
 
-/// The arguments of Java before the class to run: a process that runs for minutes is compiled as soon as one that ends
-/// at once.
+/// The arguments of Java before the class to run, with settings for a quick start.
 fn java_args(jars: &Path) -> Vec<OsString> {
     let mut args = [
         "-XX:TieredStopAtLevel=1",

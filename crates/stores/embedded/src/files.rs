@@ -94,6 +94,35 @@ pub trait File: Send + Sync + 'static {
     fn truncate(&self, len: u64) -> io::Result<()>;
 }
 
+/// Copies the first `len` bytes of a file into a new one of this name, durably but for the name, and returns it.
+///
+/// # Errors
+/// As the system reports them; `UnexpectedEof`: the file is shorter.
+pub(crate) fn copied(
+    files: &dyn Files,
+    from: &dyn File,
+    len: u64,
+    name: &str,
+) -> io::Result<Box<dyn File>> {
+    let copy = files.create(name)?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut at = 0;
+    while at < len {
+        let left = usize::try_from(len - at).unwrap_or(usize::MAX);
+        let part = &mut buffer[..left.min(COPY_BYTES)];
+        if from.read_at(part, at)? < part.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        copy.write_at(part, at)?;
+        at += part.len() as u64;
+    }
+    copy.sync()?;
+    Ok(copy)
+}
+
+/// The bytes that are copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
 /// A lock that is held until it is dropped.
 pub trait Lock: Send + Sync + 'static {}
 

@@ -14,6 +14,18 @@ use super::{Place, behind, name, payments, runtime, send, server};
 use crate::ready::Admin;
 use crate::site::{Site, wait_for};
 
+/// A program of Kafka's jars, with settings for a quick start.
+pub(super) fn java(class: &str) -> Command {
+    let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
+    let mut command = Command::new("java");
+    command
+        .args(["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
+        .args([&format!("-XX:SharedArchiveFile={jars}.jsa"), "-cp"])
+        .arg(Path::new(&jars).join("*"))
+        .arg(class);
+    command
+}
+
 pub(crate) struct Topic(pub(crate) String);
 
 behind!(Topic);
@@ -22,12 +34,7 @@ impl Topic {
     /// A topic with these settings, which the broker has: the controller creates it, and tells the brokers afterwards.
     pub(super) fn with(settings: &[&str]) -> Self {
         let topic = Self(name());
-        let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
-        let made = Command::new("java")
-            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
-            .args([&format!("-XX:SharedArchiveFile={jars}.jsa"), "-cp"])
-            .arg(Path::new(&jars).join("*"))
-            .arg("org.apache.kafka.tools.TopicCommand")
+        let made = java("org.apache.kafka.tools.TopicCommand")
             .args(["--bootstrap-server", &Self::address(), "--create"])
             .args(["--topic", &topic.0, "--partitions", "3"])
             .args(settings.iter().flat_map(|setting| ["--config", setting]))

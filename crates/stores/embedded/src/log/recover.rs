@@ -17,7 +17,7 @@ use super::{Location, Log, LogKind, Recent, Scan, Segment, SegmentUsage};
 use crate::digest::{Digest, KeyedHash};
 use crate::entry::{Kind, SegmentBody};
 use crate::error::{self, WriteFailure};
-use crate::files::{File, Files};
+use crate::files::{File, Files, copied};
 use crate::frame;
 use crate::superblock::Position;
 
@@ -364,19 +364,7 @@ impl Log {
 
     fn copy_last(&self, segment: &Segment, name: &str) -> std::io::Result<Box<dyn File>> {
         let copy_name = format!("{name}{COPY_SUFFIX}");
-        let copy = self.files.create(&copy_name)?;
-        let mut buffer = vec![0; COPY_BYTES];
-        let mut at = 0;
-        while at < segment.len {
-            let len = buffer.len().min((segment.len - at) as usize);
-            let read = segment.file.read_at(&mut buffer[..len], u64::from(at))?;
-            if read < len {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            copy.write_at(&buffer[..len], u64::from(at))?;
-            at += u32::try_from(len).unwrap_or(u32::MAX);
-        }
-        copy.sync()?;
+        let copy = copied(&*self.files, &*segment.file, segment.len.into(), &copy_name)?;
         self.files.rename(&copy_name, name)?;
         self.files.sync_dir()?;
         Ok(copy)
@@ -385,7 +373,6 @@ impl Log {
 
 /// Suffix of the copy of a segment until it takes its place.
 pub(crate) const COPY_SUFFIX: &str = ".copy";
-const COPY_BYTES: usize = 1 << 20;
 /// Length from which a thread of its own reads a segment.
 const LEAST_PIPED: u32 = 4 << 20;
 /// Frames by which that thread may be ahead.

@@ -22,7 +22,7 @@ use super::frame::{
 use super::name::{log_name, next_name};
 use super::record::{Location, Record, apply};
 use crate::error;
-use crate::files::{File, Files};
+use crate::files::{File, Files, copied};
 
 /// The log as far as it was read.
 #[derive(Default)]
@@ -157,10 +157,14 @@ impl JournalFile {
             return Ok(());
         }
         let next = next_name(&self.name);
-        match self.copied(files, &next) {
-            Ok(()) => files.rename(&next, &self.name).map_err(unwritten)?,
+        match copied(files, &*self.opened(files)?, self.end, &next) {
+            Ok(_) => files.rename(&next, &self.name).map_err(unwritten)?,
             // What is settled must be written all the same, or there is never any room again.
-            Err(why) if error::is_full(&why) => self.synced(files)?,
+            Err(why) if error::is_full(&why) => {
+                // Half a copy takes room; there is none where not even that was begun.
+                let _ = files.remove(&next);
+                self.synced(files)?;
+            }
             Err(why) => return Err(unwritten(why)),
         }
         if let Err(why) = files.sync_dir() {
@@ -169,24 +173,6 @@ impl JournalFile {
         }
         self.is_inherited = false;
         Ok(())
-    }
-
-    /// Copies the good part of the log into a file, durably.
-    fn copied(&self, files: &dyn Files, name: &str) -> std::io::Result<()> {
-        let (log, copy) = (files.open(&self.name)?, files.create(name)?);
-        let mut buffer = vec![0; COPY_BYTES];
-        let mut at = 0;
-        while at < self.end {
-            let left = usize::try_from(self.end - at).unwrap_or(usize::MAX);
-            let len = buffer.len().min(left);
-            let read = log.read_at(&mut buffer[..len], at)?;
-            if read < len {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            copy.write_at(&buffer[..len], at)?;
-            at += len as u64;
-        }
-        copy.sync()
     }
 
     /// Syncs the log where it is.
@@ -387,5 +373,3 @@ fn is_of_sender(stream: &Stream<Location>) -> bool {
 
 /// The length from which a log is written anew, once half of it is of no use.
 const REWRITTEN_FROM: u64 = 32 * 1_024 * 1_024;
-/// The bytes of a log that are copied at once.
-const COPY_BYTES: usize = 1 << 20;

@@ -1,11 +1,9 @@
 //! Kafka, read back by its console consumer.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 
-use super::super::kafka::Topic;
-use super::super::{Place, server};
+use super::super::Place;
+use super::super::kafka::{Topic, java};
 use super::{Message, Target, publishing};
 
 publishing!(Topic);
@@ -49,12 +47,7 @@ impl Topic {
 
     /// Reads until no record arrives for `wait` milliseconds.
     fn read_for(&self, wait: &str) -> Vec<(BTreeMap<String, String>, String)> {
-        let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
-        let read = Command::new("java")
-            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
-            .args([&format!("-XX:SharedArchiveFile={jars}.jsa"), "-cp"])
-            .arg(Path::new(&jars).join("*"))
-            .arg("org.apache.kafka.tools.consumer.ConsoleConsumer")
+        let read = java("org.apache.kafka.tools.consumer.ConsoleConsumer")
             .args(["--bootstrap-server", &Self::address(), "--topic", &self.0])
             .args(["--from-beginning", "--timeout-ms", wait])
             .args(["--property", "print.headers=true"])

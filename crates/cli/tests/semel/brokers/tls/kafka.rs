@@ -1,14 +1,14 @@
 //! Kafka: `security.protocol = SSL`, with a certificate of ours, over the system's OpenSSL.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use semel_broker_kafka::{KafkaSink, SinkOptions};
 use tempfile::TempDir;
 
 use super::{Papers, shown};
-use crate::brokers::{payments, publish, runtime, server};
+use crate::brokers::kafka::java;
+use crate::brokers::{payments, publish, runtime};
 use crate::site::{lines, wait_for};
 
 struct Server {
@@ -23,17 +23,6 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn java(class: &str) -> Command {
-    let jars = server("SEMEL_TEST_KAFKA_JARS", "kafka");
-    let mut command = Command::new("java");
-    command
-        .args(["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
-        .args([&format!("-XX:SharedArchiveFile={jars}.jsa"), "-cp"])
-        .arg(Path::new(&jars).join("*"))
-        .arg(class);
-    command
 }
 
 fn start(papers: &Papers) -> Server {
