@@ -203,7 +203,7 @@ impl Running {
     /// Waits for its end; a process that hangs is killed and fails the test, with what is known of it.
     #[track_caller]
     pub(crate) fn wait(mut self) -> Ended {
-        if !comes_within(LONGEST_RUN, || !self.is_running()) {
+        if !comes_within(LONGEST_RUN, LONGEST_PAUSE, || !self.is_running()) {
             let diagnosis = self.diagnosis();
             panic!("waited {LONGEST_RUN:?} for the end of semel\n{diagnosis}");
         }
@@ -336,9 +336,11 @@ pub(crate) fn killed_until_done(
     loop {
         let goal = progress() + step;
         let mut running = site.start(arguments);
-        wait_for("some progress, or the end", || {
+        // A kill has to hit it on the way.
+        let is_due = comes_within(LONGEST_RUN, SHORTEST_PAUSE, || {
             progress() >= goal || !running.is_running()
         });
+        assert!(is_due, "no progress within {LONGEST_RUN:?}, and no end");
         if !running.is_running() {
             running.wait().done();
             break;
@@ -359,16 +361,18 @@ pub(crate) fn wait_for(what: &str, is_there: impl FnMut() -> bool) {
 /// The same for so long at most.
 #[track_caller]
 pub(crate) fn wait_within(limit: Duration, what: &str, is_there: impl FnMut() -> bool) {
-    assert!(comes_within(limit, is_there), "waited {limit:?} for {what}");
+    let is_there = comes_within(limit, LONGEST_PAUSE, is_there);
+    assert!(is_there, "waited {limit:?} for {what}");
 }
 
 /// Waits for so long at most, and tells whether the condition came to hold. A look that is costly, as a request to a
-/// worker is, is followed by a longer pause: what is waited for would have to share the processors with it.
+/// worker is, is followed by a longer pause, up to `longest`: what is waited for would have to share the processors with
+/// it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test that waits in vain must end"
 )]
-fn comes_within(limit: Duration, mut is_there: impl FnMut() -> bool) -> bool {
+fn comes_within(limit: Duration, longest: Duration, mut is_there: impl FnMut() -> bool) -> bool {
     let since = Instant::now();
     while since.elapsed() < limit {
         let looked = Instant::now();
@@ -376,7 +380,7 @@ fn comes_within(limit: Duration, mut is_there: impl FnMut() -> bool) -> bool {
             return true;
         }
         let pause = looked.elapsed() * 4;
-        sleep(pause.clamp(Duration::from_millis(5), Duration::from_millis(50)));
+        sleep(pause.clamp(SHORTEST_PAUSE, longest));
     }
     false
 }
@@ -406,6 +410,9 @@ pub(crate) const FATES: [&str; 9] = [
     "in_doubt",
     "quarantined",
 ];
+/// The pauses between two looks at what is waited for.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// Much longer than any test takes.
 pub(crate) const LONGEST_RUN: Duration = Duration::from_secs(60);
 /// The number of characters of its standard output that a failure shows.
