@@ -12,7 +12,7 @@ use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::json::Tape;
 use semel_core::key::KeySelector;
-use semel_core::port::source::{Delivery, DeliveryId};
+use semel_core::port::source::{Delivery, DeliveryId, Judgement};
 use semel_core::port::store::ListQuery;
 use semel_core::port::transactional::Value;
 use semel_core::select::{Message, Selected, Selector, View};
@@ -269,7 +269,9 @@ impl Pipeline {
         claim_id: ClaimId,
         scratch: &mut Scratch,
     ) -> Result<Incoming, Box<Rejected>> {
-        let read = if let Some(size_bytes) = delivery.oversize_bytes {
+        let read = if let Some(Judgement::Refused(unusable)) = &delivery.judgement {
+            Err(unusable.clone())
+        } else if let Some(size_bytes) = delivery.oversize_bytes {
             let limit_bytes = self.max_message_bytes;
             Err(Unusable::MessageTooLarge {
                 size_bytes,

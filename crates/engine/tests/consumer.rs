@@ -6,6 +6,7 @@ mod bulk;
 mod dead_letters;
 mod doubt;
 mod figures;
+mod judgement;
 mod lease;
 mod open;
 mod order;

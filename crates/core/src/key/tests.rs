@@ -319,6 +319,10 @@ fn every_reason_is_stored_and_restored() {
         Unusable::EntityMissing { at: at() },
         Unusable::VersionInvalid { at: at() },
         Unusable::TenantMissing { at: at() },
+        Unusable::ProducerMissing { at: at() },
+        Unusable::ProducerFenced { at: at() },
+        Unusable::ProducerUnknown { at: at() },
+        Unusable::SequenceGap { at: at() },
     ];
     reasons.extend(crate::json::Fault::ALL.map(json));
     reasons.extend(Selected::NOUNS.map(|found| Unusable::KeyNotScalar { at: at(), found }));

@@ -91,11 +91,31 @@ pub enum Unusable {
         /// The selector at fault.
         at: Box<str>,
     },
+    /// A sequence gate finds no identity, or a part of one.
+    ProducerMissing {
+        /// The selector at fault.
+        at: Box<str>,
+    },
+    /// The epoch of the message is older than one of which the sequence gate took a message.
+    ProducerFenced {
+        /// The place of the message in the order of its producer, and the epoch that was taken.
+        at: Box<str>,
+    },
+    /// The sequence gate does not know the producer, which begins later than at its beginning.
+    ProducerUnknown {
+        /// The place of the message in the order of its producer.
+        at: Box<str>,
+    },
+    /// Messages before this one are missing, and did not come while the sequence gate held it.
+    SequenceGap {
+        /// The place of the message in the order of its producer, and the first that is missing.
+        at: Box<str>,
+    },
 }
 
 impl Unusable {
     /// Every code, in the order of the variants.
-    pub const CODES: [&str; 16] = [
+    pub const CODES: [&str; 20] = [
         "not-json",
         "key-missing",
         "key-null",
@@ -112,6 +132,10 @@ impl Unusable {
         "entity-missing",
         "version-invalid",
         "tenant-missing",
+        "producer-missing",
+        "producer-fenced",
+        "producer-unknown",
+        "sequence-gap",
     ];
 
     /// The stable code, as in `semel explain CODE` and `quarantine list`.
@@ -133,6 +157,10 @@ impl Unusable {
             Self::EntityMissing { .. } => 13,
             Self::VersionInvalid { .. } => 14,
             Self::TenantMissing { .. } => 15,
+            Self::ProducerMissing { .. } => 16,
+            Self::ProducerFenced { .. } => 17,
+            Self::ProducerUnknown { .. } => 18,
+            Self::SequenceGap { .. } => 19,
         };
         Self::CODES[index]
     }
@@ -160,8 +188,24 @@ impl Unusable {
             | Self::BirthInvalid { at }
             | Self::EntityMissing { at }
             | Self::VersionInvalid { at }
-            | Self::TenantMissing { at } => at.to_string(),
+            | Self::TenantMissing { at }
+            | Self::ProducerMissing { at }
+            | Self::ProducerFenced { at }
+            | Self::ProducerUnknown { at }
+            | Self::SequenceGap { at } => at.to_string(),
         }
+    }
+
+    /// Tells whether the reason says nothing against the selector of keys, which was not asked.
+    pub const fn is_beside_the_key(&self) -> bool {
+        matches!(
+            self,
+            Self::TenantMissing { .. }
+                | Self::ProducerMissing { .. }
+                | Self::ProducerFenced { .. }
+                | Self::ProducerUnknown { .. }
+                | Self::SequenceGap { .. }
+        )
     }
 
     /// The reason that was kept as its code and its detail, or nothing if they belong to none.
@@ -207,6 +251,10 @@ impl Unusable {
             "entity-missing" => Self::EntityMissing { at },
             "version-invalid" => Self::VersionInvalid { at },
             "tenant-missing" => Self::TenantMissing { at },
+            "producer-missing" => Self::ProducerMissing { at },
+            "producer-fenced" => Self::ProducerFenced { at },
+            "producer-unknown" => Self::ProducerUnknown { at },
+            "sequence-gap" => Self::SequenceGap { at },
             _ => return None,
         })
     }
@@ -255,6 +303,30 @@ impl fmt::Display for Unusable {
             Self::VersionInvalid { at } => write!(f, "{} is not a version number", Shown(at)),
             Self::TenantMissing { at } => {
                 write!(f, "the message has no usable tenant at {}", Shown(at))
+            }
+            Self::ProducerMissing { at } => {
+                write!(
+                    f,
+                    "the message has no usable identity of its producer at {}",
+                    Shown(at)
+                )
+            }
+            Self::ProducerFenced { at } => {
+                write!(
+                    f,
+                    "a later opening of the producer was heard of: {}",
+                    Shown(at)
+                )
+            }
+            Self::ProducerUnknown { at } => {
+                write!(
+                    f,
+                    "the producer is not on record, and begins late: {}",
+                    Shown(at)
+                )
+            }
+            Self::SequenceGap { at } => {
+                write!(f, "messages before this one are missing: {}", Shown(at))
             }
         }
     }

@@ -12,7 +12,7 @@ use bytestring::ByteString;
 use super::erased::Answer;
 use crate::error::{Error, Result};
 use crate::fate::Fate;
-use crate::key::Key;
+use crate::key::{Key, Unusable};
 use crate::time::Timestamp;
 
 /// Delivers messages of a broker, each at least once.
@@ -208,6 +208,17 @@ pub struct Delivery {
     pub received: Option<u32>,
     /// The key that a person gave the message, in place of the one that its pipeline finds in it.
     pub given_key: Option<Key>,
+    /// The judgement of a sequence gate on a message that is not to be run.
+    pub judgement: Option<Judgement>,
+}
+
+/// The judgement of a sequence gate on a message that is not to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It was taken before: a duplicate.
+    Known,
+    /// It is to be set aside for this reason.
+    Refused(Unusable),
 }
 
 impl Delivery {
@@ -226,6 +237,7 @@ impl Delivery {
             oversize_bytes: None,
             received: None,
             given_key: None,
+            judgement: None,
         }
     }
 }

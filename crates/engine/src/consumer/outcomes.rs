@@ -130,6 +130,18 @@ impl Outcomes {
         !self.settled.is_empty()
     }
 
+    /// Notes messages that a gate before the source knows: duplicates, which count now.
+    pub(super) fn known(&mut self, deliveries: Vec<DeliveryId>) {
+        let met = deliveries.into_iter().map(|delivery| Met {
+            delivery,
+            held: None,
+            fate: Fate::Replayed,
+            is_sent_again: false,
+            timing: None,
+        });
+        self.settled.extend(met);
+    }
+
     /// Parks a message without a usable key.
     pub(super) fn quarantine(&mut self, rejected: Rejected) {
         let span = self.context.trace_rejected(&rejected);

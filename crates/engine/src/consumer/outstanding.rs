@@ -130,13 +130,15 @@ impl Outstanding {
         &mut self,
         incoming: &[InHand],
         rejected: &[Rejected],
+        known: &[DeliveryId],
         hold: Option<Duration>,
     ) {
         self.hold(hold);
         self.source_is_there();
         let readable = incoming.iter().map(|incoming| incoming.delivery);
         let unreadable = rejected.iter().map(|rejected| rejected.delivery);
-        self.deliveries.extend(readable.chain(unreadable));
+        let all = readable.chain(unreadable).chain(known.iter().copied());
+        self.deliveries.extend(all);
     }
 
     /// Queues messages behind those of their order key.

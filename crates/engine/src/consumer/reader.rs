@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Acknowledgement, DeliveryId, Fetched, Judgement, Progress, Source};
 use semel_core::{Error, ErrorKind, Result};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -17,10 +17,11 @@ use crate::surroundings::Surroundings;
 
 /// A parsed answer of the source.
 pub(super) enum Chunk {
-    /// Deliveries in source order; those without a usable key are apart.
+    /// Deliveries in source order; those without a usable key are apart, and so are those that a gate knows.
     Messages {
         incoming: Vec<InHand>,
         rejected: Vec<Rejected>,
+        known: Vec<DeliveryId>,
         progress: Option<Progress>,
         /// The time for which the broker leaves the deliveries here without an extension.
         hold: Option<Duration>,
@@ -43,11 +44,15 @@ impl Chunk {
     fn deliveries(&self) -> Vec<DeliveryId> {
         match self {
             Self::Messages {
-                incoming, rejected, ..
+                incoming,
+                rejected,
+                known,
+                ..
             } => {
                 let readable = incoming.iter().map(|it| it.delivery);
                 readable
                     .chain(rejected.iter().map(|it| it.delivery))
+                    .chain(known.iter().copied())
                     .collect()
             }
             Self::Elsewhere(..)
@@ -119,10 +124,13 @@ impl ReaderHandle {
         let mut read_ahead = 0;
         while let Ok(chunk) = chunks.try_recv() {
             if let Chunk::Messages {
-                incoming, rejected, ..
+                incoming,
+                rejected,
+                known,
+                ..
             } = chunk
             {
-                read_ahead += incoming.len() + rejected.len();
+                read_ahead += incoming.len() + rejected.len() + known.len();
             }
         }
         read_ahead
@@ -242,11 +250,15 @@ impl<Src: Source> Reader<Src> {
         };
         self.scratch.begin_chunk();
         let mut incoming = Vec::with_capacity(deliveries.len());
-        let mut rejected = Vec::new();
+        let (mut rejected, mut known) = (Vec::new(), Vec::new());
         let claim_id = || self.surroundings.claim_id();
         let for_all = (!self.class.stores_claims()).then(claim_id);
         let fetched_at = self.surroundings.clock.monotonic();
         for delivery in deliveries {
+            if delivery.judgement == Some(Judgement::Known) {
+                known.push(delivery.id);
+                continue;
+            }
             let claim_id = for_all.unwrap_or_else(claim_id);
             let read = self.pipeline.read(delivery, claim_id, &mut self.scratch);
             match read {
@@ -257,6 +269,7 @@ impl<Src: Source> Reader<Src> {
         Chunk::Messages {
             incoming,
             rejected,
+            known,
             progress: self.source.progress(),
             hold: self.source.hold(),
         }

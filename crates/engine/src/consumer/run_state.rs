@@ -131,11 +131,13 @@ impl<S: Store + Clone> RunState<S> {
             Chunk::Messages {
                 incoming,
                 rejected,
+                known,
                 progress,
                 hold,
             } => {
                 self.outcomes.note_progress(progress);
-                self.outstanding.arrive(&incoming, &rejected, hold);
+                self.outstanding.arrive(&incoming, &rejected, &known, hold);
+                self.outcomes.known(known);
                 self.rejected(rejected, incoming.first().map(|first| first.delivery));
                 self.outstanding.queue(incoming);
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use semel_core::port::source::DeliveryId;
-use semel_core::{Code, Error, ErrorKind, Store, Unusable};
+use semel_core::{Code, Error, ErrorKind, Store};
 
 use super::RunState;
 use crate::pipeline::{Pipeline, Rejected};
@@ -61,9 +61,7 @@ impl<S: Store + Clone> RunState<S> {
                 self.keyless.held.push(rejected);
                 continue;
             }
-            // A message without a tenant has a usable key: it says nothing against the selector of keys.
-            let has_key = matches!(rejected.unusable, Unusable::TenantMissing { .. });
-            if has_key || self.keyless.is_over {
+            if rejected.unusable.is_beside_the_key() || self.keyless.is_over {
                 self.outcomes.quarantine(rejected);
                 continue;
             }
