@@ -8,6 +8,7 @@ mod lanes;
 mod messages;
 mod options;
 mod refusals;
+mod sequence_gate;
 mod source;
 
 pub(crate) use gate::Gate;
@@ -15,4 +16,5 @@ pub(crate) use lanes::Lanes;
 pub(crate) use messages::MAX_HEADERS_BYTES;
 pub use options::{IngestOptions, Token};
 pub(crate) use refusals::Refusals;
+pub use sequence_gate::{GateOptions, GatedSource};
 pub use source::IngestSource;

@@ -7,6 +7,8 @@
 //! [`IngestSource`] takes messages of anybody who numbers them, and answers once they are kept in the store's journal: their
 //! effects run behind the answer. They may come to a listener of another part as well ([`Entrance`]).
 //!
+//! [`GatedSource`] puts the same gate before the messages of any other source, which it acknowledges once they are kept.
+//!
 //! Not for answers that a client waits for: a provider learns that its event was taken, and nothing else.
 //!
 //! ```
@@ -51,7 +53,7 @@ mod verification;
 
 pub use answers::Answers;
 pub use entrance::Entrance;
-pub use ingest::{IngestOptions, IngestSource, Token};
+pub use ingest::{GateOptions, GatedSource, IngestOptions, IngestSource, Token};
 pub use listeners::Listeners;
 pub use options::Options;
 pub use refusal::Refusal;

@@ -118,6 +118,11 @@ impl Lanes {
         })
     }
 
+    /// Tells whether all that may run is settled.
+    pub(crate) fn is_done(&self) -> bool {
+        self.lock().lanes.values().all(Lane::is_done)
+    }
+
     /// Those of them that a frozen producer keeps.
     pub(crate) fn parked(&self) -> u64 {
         let state = self.lock();
@@ -407,6 +412,13 @@ impl Lane {
     fn is_idle(&self) -> bool {
         let is_recorded = self.settled == self.recorded && self.settled + 1 == self.next;
         is_recorded && self.unread.is_none() && !self.is_in_question
+    }
+
+    /// Tells whether all is settled but for what a frozen producer keeps.
+    fn is_done(&self) -> bool {
+        let last = self.next - 1;
+        let end = self.limit.map_or(last, |(limit, _)| limit.min(last));
+        self.unread.is_none() && !self.is_in_question && self.settled >= end
     }
 
     fn is_ready(&self, now: Instant) -> bool {

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use super::gate::Gate;
 use super::lanes::FROZEN;
 use super::options::IngestOptions;
+use crate::arrivals::Arrivals;
 use crate::listeners::Listeners;
 
 /// The messages that others send to one path, each kept in the journal until it is acknowledged.
@@ -80,10 +81,35 @@ impl IngestSource {
     ) -> Result<Self> {
         let entries = journal.list().await?;
         let gate = listeners.open_gate(options, journal)?;
-        begin(&gate, &entries);
+        Ok(Self::of(gate, &entries))
+    }
+
+    /// Reads a stream of a journal into which no request puts messages: somebody here does, and tells the gate.
+    ///
+    /// # Errors   those of the journal
+    /// # Cancel safety   safe
+    pub(super) async fn without_requests(
+        stream: &str,
+        is_shared: bool,
+        journal: AnyIngestJournal,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let entries = journal.list().await?;
+        let options = IngestOptions {
+            is_shared,
+            ..IngestOptions::new(([127, 0, 0, 1], 0).into(), "", stream)
+        };
+        let nobody = Arrivals::new(options.max_body_bytes, 0, 1);
+        let gate = Gate::new(options, journal, clock, nobody, Arc::default());
+        Ok(Self::of(Arc::new(gate), &entries))
+    }
+
+    /// Begins with what the journal has.
+    fn of(gate: Arc<Gate>, entries: &[ProducerEntry]) -> Self {
+        begin(&gate, entries);
         let is_shared = gate.options().is_shared;
         let forgets = gate.options().forget_producers.is_some();
-        Ok(Self {
+        Self {
             gate,
             own: None,
             next_id: 0,
@@ -97,7 +123,12 @@ impl IngestSource {
             looked_at: Instant::now(),
             list_at: is_shared.then(|| Instant::now() + BETWEEN_LISTS),
             forget_at: forgets.then(|| (Instant::now(), None)),
-        })
+        }
+    }
+
+    /// The gate, for whoever puts messages into the journal without a request.
+    pub(super) const fn gate(&self) -> &Arc<Gate> {
+        &self.gate
     }
 
     /// Listens in plain HTTP at an address that no other source shares; see [`Listeners`] for several, and for TLS.
@@ -491,7 +522,7 @@ fn is_lost(read: &Accepted, after: u64) -> bool {
 }
 
 /// Tells whether a journal that answered so may be there later.
-fn is_passing(error: &Error) -> bool {
+pub(super) fn is_passing(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled
@@ -506,7 +537,7 @@ fn damaged(producer: &ProducerName, sequence: u64) -> Error {
 }
 
 /// Waits until this time; for ever, without one.
-async fn until(at: Option<Instant>) {
+pub(super) async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
@@ -529,7 +560,7 @@ const BETWEEN_ROUNDS: Duration = Duration::from_secs(3_600);
 /// The pause behind a look that failed.
 const BETWEEN_FAILED_PAGES: Duration = Duration::from_secs(30);
 /// The pause before a journal that is away is asked again.
-const BETWEEN_TRIES: Duration = Duration::from_secs(1);
+pub(super) const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;
