@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_broker_webhook::{Identity, IngestOptions, IngestSource, Options, Scheme, WebhookSource};
+use semel_broker_webhook::{
+    GateOptions, GatedSource, Identity, IngestOptions, IngestSource, Options, Scheme, WebhookSource,
+};
 use semel_config::{
     Certificate, Door, IngestSettings, PipelineSettings, StoreUrl, WebhookSettings,
 };
@@ -144,7 +146,7 @@ pub(crate) async fn open_ingest(
         is_required: *is_required,
         is_any_first: *is_any_first,
         is_key_whole: *is_key_whole,
-        is_shared: matches!(inlet.store, StoreUrl::Sqlite(_) | StoreUrl::Server(_)),
+        is_shared: is_shared(inlet.store),
         max_body_bytes: usize::try_from(*max_body_bytes).unwrap_or(usize::MAX),
         max_message_bytes,
         max_waiting: (*max_waiting).into(),
@@ -156,6 +158,36 @@ pub(crate) async fn open_ingest(
     let journal = ingest::open(inlet.store)?;
     let source = IngestSource::on(inlet.listeners, options, journal).await?;
     Ok(AnySource::new(source))
+}
+
+/// Puts a sequence gate before a source, over the journal of the store, for a pipeline of this name.
+///
+/// # Errors
+///
+/// `Unsupported`: a store of this kind has no gate; those of its journal.
+///
+/// # Cancel safety
+///
+/// Safe, but `source` is dropped.
+pub async fn gated(
+    source: AnySource,
+    options: &GateOptions,
+    store: &StoreUrl,
+    pipeline: &str,
+    clock: Arc<dyn Clock>,
+) -> Result<AnySource> {
+    let options = GateOptions {
+        is_shared: is_shared(store),
+        ..options.clone()
+    };
+    let journal = ingest::open(store)?;
+    let gated = GatedSource::new(source, options, pipeline, journal, clock).await?;
+    Ok(AnySource::new(gated))
+}
+
+/// Tells whether other workers may have the same store.
+const fn is_shared(store: &StoreUrl) -> bool {
+    matches!(store, StoreUrl::Sqlite(_) | StoreUrl::Server(_))
 }
 
 /// Says how long a message of a producer comes again: nobody knows, unless it is declared.

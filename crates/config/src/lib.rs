@@ -54,6 +54,7 @@ mod refusal;
 mod relay;
 pub mod same_file;
 mod secret;
+mod sequence_gate;
 mod server;
 mod settings;
 mod show;

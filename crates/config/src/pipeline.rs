@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_broker_file::Options;
+use semel_broker_webhook::GateOptions;
 use semel_core::claim::AttemptLimits;
 use semel_core::fingerprint::FingerprintSelector;
 use semel_core::key::KeySelector;
@@ -40,6 +41,8 @@ pub struct PipelineSettings {
     pub pipeline: Pipeline,
     /// The source of messages.
     pub source: SourceSettings,
+    /// The sequence gate before its messages, if there is one.
+    pub sequence_gate: Option<GateOptions>,
     /// The effect, which happens once per key.
     pub effect: EffectSettings,
     /// The target for a copy of each dead letter.
@@ -92,7 +95,10 @@ pub(super) fn read(
             found.fault(&node.origin, &path, Code::InvalidConfig, why);
         })
         .ok();
-    let mut source = source::read(&mut fields);
+    let (mut source, sequence_gate) = match source::read(&mut fields) {
+        Some((source, gate)) => (Some(source), gate),
+        None => (None, None),
+    };
     let effect = effect::read(&mut fields, name, store, source.as_ref(), target);
     let dead_letter = fields.sub("dead_letter");
     let dead_letter = dead_letter.map(|table| sink::dead_letter(table, target));
@@ -113,6 +119,11 @@ pub(super) fn read(
     fields.default("transport", transport.to_string());
     let birth = fields.selector("birth");
     let order = order(&mut fields);
+    if let (Some(EffectSettings::Streamed(_)), Some(_)) = (&effect, &sequence_gate) {
+        let message = "a streamed effect keeps its place in the topic that it reads, and a sequence gate keeps the messages \
+                       in the store; leave one of them out";
+        fields.refuse_at(&["source", "producer"], Refusal::unsupported(message));
+    }
     let gate = gate(&mut fields, store);
     if let (Some(EffectSettings::Streamed(_)), Some(node)) = (&effect, fields.node("entity")) {
         let message =
@@ -173,6 +184,7 @@ pub(super) fn read(
     Some(PipelineSettings {
         pipeline,
         source: source?,
+        sequence_gate,
         effect: effect?,
         dead_letter: match dead_letter {
             Some(read) => Some(read?),

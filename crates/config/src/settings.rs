@@ -296,12 +296,15 @@ fn check_kept(fields: &Fields<'_>, store: &StoreUrl, pipelines: &[PipelineSettin
         return;
     }
     for pipeline in pipelines {
-        if matches!(pipeline.source, SourceSettings::Ingest(_)) {
-            let message = "keeps its messages in the store, which Redis does not do in this release; use `embedded:DIR`, \
-                           `sqlite:FILE`, `postgres://…` or `mysql://…`";
-            let place = ["pipelines", &pipeline.pipeline.name, "source", "kind"];
-            fields.refuse_at(&place, Refusal::unsupported(message));
-        }
+        let setting = match pipeline.source {
+            SourceSettings::Ingest(_) => "kind",
+            _ if pipeline.sequence_gate.is_some() => "producer",
+            _ => continue,
+        };
+        let message = "keeps its messages in the store, which Redis does not do in this release; use `embedded:DIR`, \
+                       `sqlite:FILE`, `postgres://…` or `mysql://…`";
+        let place = ["pipelines", &pipeline.pipeline.name, "source", setting];
+        fields.refuse_at(&place, Refusal::unsupported(message));
     }
 }
 

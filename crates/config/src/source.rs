@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use semel_broker_file::Format;
+use semel_broker_webhook::GateOptions;
 use semel_tls::Tls;
 
 use super::fields::Fields;
@@ -13,6 +14,7 @@ use super::listener::Door;
 use super::node::Node;
 use super::paths;
 use super::secret::masked;
+use super::sequence_gate;
 use super::server::{KAFKA_PORT, NATS_PORT, amqp_port, server_of};
 use super::suggestion::suggestion;
 use super::tls;
@@ -219,7 +221,8 @@ const KINDS: [&str; 7] = [
     "file", "stdin", "kafka", "nats", "amqp", "webhook", "ingest",
 ];
 
-pub(super) fn read(fields: &mut Fields<'_>) -> Option<SourceSettings> {
+/// Reads the source, and the sequence gate before its messages, if there is one.
+pub(super) fn read(fields: &mut Fields<'_>) -> Option<(SourceSettings, Option<GateOptions>)> {
     let mut source = fields.required_sub("source")?;
     let read = match source.required_text("kind") {
         Some("file") => {
@@ -252,8 +255,13 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<SourceSettings> {
         }
         None => return None,
     };
+    let gate = match read {
+        // The one that it has itself is at its path, and a webhook's provider numbers nothing.
+        Some(SourceSettings::Ingest(_) | SourceSettings::Webhook(_)) | None => None,
+        Some(_) => sequence_gate::read(&mut source),
+    };
     source.finish();
-    read
+    read.map(|read| (read, gate))
 }
 
 fn format(source: &mut Fields<'_>) -> Format {

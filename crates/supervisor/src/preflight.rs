@@ -34,8 +34,10 @@ pub(crate) async fn left_over(settings: &Settings, reporter: &dyn Reporter) {
     let url = &settings.store;
     let takes = |name: &str| {
         let mut those = settings.pipelines.iter();
-        let is_ingest = |it: &PipelineSettings| matches!(it.source, SourceSettings::Ingest(_));
-        those.any(|it| &*it.pipeline.name == name && is_ingest(it))
+        let is_kept = |it: &PipelineSettings| {
+            it.sequence_gate.is_some() || matches!(it.source, SourceSettings::Ingest(_))
+        };
+        those.any(|it| &*it.pipeline.name == name && is_kept(it))
     };
     let left = match ingest::left_over(url, takes).await {
         Ok(left) => left,
@@ -50,7 +52,7 @@ pub(crate) async fn left_over(settings: &Settings, reporter: &dyn Reporter) {
     for (pipeline, count) in left {
         let warning = &format!(
             "{count} messages that others sent wait for pipeline `{pipeline}`, which takes none in this worker: they run \
-             once a pipeline of that name has a source of kind `ingest`"
+             once a pipeline of that name has a source of kind `ingest`, or one with a sequence gate"
         );
         reporter.report(&Notice::StoreWarning { url, warning });
     }

@@ -40,6 +40,7 @@ mod metrics;
 mod metrics_over_time;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod numbered;
 mod operator;
 mod outbox_shop;
 mod output;

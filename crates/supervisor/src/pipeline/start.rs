@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_backends::webhook::Inlet;
+use semel_backends::webhook::{self, Inlet};
 use semel_backends::{source, streamed};
 use semel_config::SourceSettings;
 use semel_core::port::source::AnySource;
@@ -161,6 +161,7 @@ impl Start<'_> {
             store,
             store_wait,
             keeper,
+            run,
             ..
         } = &*self.pipeline;
         let (source, pipeline) = (&settings.source, &settings.pipeline);
@@ -193,6 +194,15 @@ impl Start<'_> {
             AnySource::new(keeper.lend(opened))
         } else {
             opened
+        };
+        let opened = match &settings.sequence_gate {
+            Some(gate) => {
+                let clock = Arc::clone(&run.surroundings.clock);
+                let gated = webhook::gated(opened, gate, store, &pipeline.name, clock);
+                let asked = store_wait.asks(gated).await;
+                asked.map_err(|error| self.of_store(error, Part::Source))?
+            }
+            None => opened,
         };
         self.source_is_open();
         Ok(opened)
@@ -265,7 +275,8 @@ impl Start<'_> {
     fn store_has_answered(&self) {
         let settings = &self.pipeline.settings;
         let is_asked = matches!(settings.effect, EffectSettings::Sql(_))
-            || matches!(settings.source, SourceSettings::Ingest(_));
+            || matches!(settings.source, SourceSettings::Ingest(_))
+            || settings.sequence_gate.is_some();
         if is_asked {
             self.pipeline.store_wait.answers();
         }
