@@ -52,12 +52,27 @@ pub(crate) fn poisoned() -> Error {
 
 /// Error for a file that could not be read.
 pub(crate) fn unreadable(name: &str, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return denied(&format!("cannot open {name}"), error);
+    }
     Error::new(
         ErrorKind::Unavailable,
         format!("cannot read {name}; check the disk"),
     )
     .not_applied()
     .with_source(error)
+}
+
+/// Error for what the user of this process may not do.
+fn denied(doing: &str, error: io::Error) -> Error {
+    let message = format!(
+        "{doing}: permission denied; run it as the user that the store's folder belongs to, or allow this one to write \
+         there"
+    );
+    Error::new(ErrorKind::Unavailable, message)
+        .with_code(Code::StoreReadOnly)
+        .not_applied()
+        .with_source(error)
 }
 
 /// Error for stored bytes that do not check out.
@@ -71,7 +86,8 @@ pub(crate) fn corrupt(name: &str, offset: u64, what: &str) -> Error {
 /// Error for a folder that could not be opened or prepared.
 pub(crate) fn unopened(doing: &str, error: io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::new(
+        io::ErrorKind::PermissionDenied => return denied(doing, error),
+        io::ErrorKind::ReadOnlyFilesystem => Error::new(
             ErrorKind::Unavailable,
             format!("{doing}: the store's folder cannot be written; allow it or choose another"),
         )
