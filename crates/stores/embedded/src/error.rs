@@ -148,3 +148,26 @@ pub(crate) fn too_large(what: &str, len: usize, cap: usize) -> Error {
         format!("the {what} is {len} bytes long; this store keeps at most {cap}"),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_may_not_do_is_told_as_that_and_not_as_a_disk() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        for error in [
+            unreadable("a.journal", denied()),
+            unopened("locking the producer", denied()),
+        ] {
+            let text = error.to_string();
+            assert!(
+                text.contains(": permission denied; run it as the user"),
+                "{text}"
+            );
+            assert_eq!(error.code(), Code::StoreReadOnly);
+        }
+        let broken = unreadable("a.journal", io::Error::other("broken"));
+        assert!(broken.to_string().ends_with("check the disk"), "{broken}");
+    }
+}
