@@ -204,8 +204,8 @@ impl Lock for RealLock {}
 /// that the superuser gives must not lock out whoever has the store.
 fn keep_owner(path: &Path, replaced: &fs::Metadata) -> io::Result<()> {
     let file = fs::File::open(path)?;
-    let made = file.metadata()?;
-    if (made.uid(), made.gid()) != (replaced.uid(), replaced.gid())
+    let found = file.metadata()?;
+    if (found.uid(), found.gid()) != (replaced.uid(), replaced.gid())
         && fchown(&file, Some(replaced.uid()), Some(replaced.gid())).is_err()
     {
         let _ = fchown(&file, None, Some(replaced.gid()));
@@ -215,7 +215,7 @@ fn keep_owner(path: &Path, replaced: &fs::Metadata) -> io::Result<()> {
         // What its group may do, another one may not.
         mode &= !GROUP;
     }
-    if made.mode() & PERMISSIONS != mode {
+    if found.mode() & PERMISSIONS != mode {
         let _ = file.set_permissions(fs::Permissions::from_mode(mode));
     }
     Ok(())
