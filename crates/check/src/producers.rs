@@ -59,7 +59,8 @@ impl StoreProducers {
                 None => producers::open(&url)?,
             };
             let entries = journal.page(after.as_ref(), PAGE).await?;
-            let mut reports = Vec::new();
+            let faults = entries.iter().filter_map(ProducerEntry::fault);
+            let mut reports: Vec<_> = faults.map(Err).collect();
             for entry in entries.iter().filter(|it| is_waiting(it)) {
                 match oldest(&journal, entry).await {
                     Ok(Some(oldest)) => {

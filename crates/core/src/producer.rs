@@ -330,6 +330,28 @@ pub struct ProducerEntry {
     pub is_frozen: bool,
     /// Its streams, by name.
     pub streams: Vec<StreamEntry>,
+    /// The damage for which nothing but its name is known; none of one that is sound.
+    pub damage: Option<Box<str>>,
+}
+
+impl ProducerEntry {
+    /// Returns the entry of a producer that is there, and of which nothing can be read for this reason.
+    pub fn damaged(name: ProducerName, why: &Error) -> Self {
+        Self {
+            name,
+            id: "".into(),
+            epoch: 0,
+            is_frozen: false,
+            streams: Vec::new(),
+            damage: Some(why.to_string().into()),
+        }
+    }
+
+    /// Returns the error of one that is damaged.
+    pub fn fault(&self) -> Option<Error> {
+        let damage = self.damage.as_deref()?;
+        Some(Error::new(ErrorKind::Corrupt, damage))
+    }
 }
 
 /// A stream of a producer on record.

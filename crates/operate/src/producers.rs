@@ -46,6 +46,9 @@ pub struct ProducerLine {
     pub waiting: u64,
     /// Its streams, by name.
     pub streams: Vec<ProducerStreamLine>,
+    /// The damage for which nothing but its name is known; left out of one that is sound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<Box<str>>,
 }
 
 /// A stream of a producer.
@@ -266,11 +269,15 @@ impl ProducerLine {
             frozen: entry.is_frozen,
             waiting: waiting(entry),
             streams: streams.collect(),
+            damage: entry.damage.clone(),
         }
     }
 
     /// Its state, in a word.
     pub const fn state(&self) -> &'static str {
+        if self.damage.is_some() {
+            return "damaged";
+        }
         state(self.frozen)
     }
 }
@@ -420,6 +427,7 @@ mod tests {
             epoch: 1,
             is_frozen: false,
             streams: Vec::new(),
+            damage: None,
         }
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::{OnceCell, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 pub use event::{ProducerEvent, ProducerObserver};
-pub use feed::{Feed, close_or_stop};
+pub use feed::{Feed, TakenRows, UnsureRows, close_or_stop};
 pub use rows::{CheckedInput, RowInput, RowSelectors, Rows};
 pub use settings::{
     MOST_AT_ONCE, MOST_BYTES_AT_ONCE, MOST_UNCONFIRMED, ProducerSettings, ProducerSummary,
@@ -30,6 +30,7 @@ pub use settings::{
 pub use waiters::{Fate, Receipt};
 
 use run::{Ending, Request, Run};
+use waiters::JournalPlace;
 
 /// A producer that was opened for one stream. Its clones are handles of the same.
 ///
@@ -182,16 +183,18 @@ impl Producer {
     ) -> Result<Submission> {
         let bytes = messages.iter().map(size).sum();
         let (reply, answer) = oneshot::channel();
+        let place = Arc::<JournalPlace>::default();
         let request = Request {
             messages,
             bytes,
             input,
             reply,
+            place: Arc::clone(&place),
             refusal,
             is_alone: false,
         };
         match self.requests.send(request).await {
-            Ok(()) => Ok(Submission(answer)),
+            Ok(()) => Ok(Submission { answer, place }),
             Err(_) => Err(self.shared.failure().await),
         }
     }
@@ -247,7 +250,10 @@ impl Shared {
 /// Messages that were handed over.
 #[derive(Debug)]
 #[must_use = "nothing is known of the messages yet"]
-pub struct Submission(oneshot::Receiver<Result<Vec<Receipt>>>);
+pub struct Submission {
+    answer: oneshot::Receiver<Result<Vec<Receipt>>>,
+    place: Arc<JournalPlace>,
+}
 
 impl Submission {
     /// Waits until the sink has the messages, or they are known to be kept.
@@ -258,7 +264,7 @@ impl Submission {
     ///
     /// # Cancel safety   safe: it can be asked again, until it has answered
     pub async fn confirmed(&mut self) -> Result<Vec<Receipt>> {
-        (&mut self.0).await.unwrap_or_else(|_| Err(gone()))
+        (&mut self.answer).await.unwrap_or_else(|_| Err(gone()))
     }
 }
 

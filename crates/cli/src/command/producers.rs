@@ -32,17 +32,23 @@ fn list(arguments: &List) -> Result<Exit> {
     operate::at(&arguments.place.common(), async |url| {
         let mut list = output::List::new(&arguments.listing);
         let producers = open(url)?;
-        let shown = producers.visit(|side, entry| list.push(&ProducerLine::of(side, &entry)));
+        let mut faults = Vec::new();
+        let shown = producers.visit(|side, entry| {
+            faults.extend(entry.fault());
+            list.push(&ProducerLine::of(side, &entry))
+        });
         shown.await?;
         list.end()?;
-        Ok(Exit::Done)
+        let last = faults.pop();
+        faults.iter().for_each(output::failure);
+        last.map_or(Ok(Exit::Done), Err)
     })
 }
 
 fn show(arguments: &Show) -> Result<Exit> {
     operate::at(&arguments.place.common(), async |url| {
         let entries = open(url)?.named(&[arguments.producer.as_str()]).await?;
-        let Some((side, entry)) = find(&entries, arguments) else {
+        let Some((side, entry)) = find(&entries, arguments)? else {
             return Ok(Exit::No);
         };
         let answered = Answers::new(arguments.format).print(&ProducerLine::of(*side, entry));
@@ -55,7 +61,7 @@ fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
         let journals = open(url)?;
         let asked = arguments.which.producer.as_str();
         let entries = journals.named(&[asked]).await?;
-        let Some((side, entry)) = find(&entries, &arguments.which) else {
+        let Some((side, entry)) = find(&entries, &arguments.which)? else {
             return Ok(Exit::No);
         };
         let (verb, done) = match order {
@@ -102,11 +108,11 @@ fn unentered(done: &str, name: &ProducerName, error: Error) -> Error {
         .with_source(error)
 }
 
-/// Finds a producer by its name or its id; says so if there is none, or more than one.
+/// Finds a producer by its name or its id; says so if there is none, or more than one. One that is damaged is an error.
 fn find<'a>(
     entries: &'a [(Side, ProducerEntry)],
     which: &Show,
-) -> Option<&'a (Side, ProducerEntry)> {
+) -> Result<Option<&'a (Side, ProducerEntry)>> {
     let asked = which.producer.as_str();
     let only = match (which.publisher, which.sender) {
         (true, _) => Some(Side::Publishes),
@@ -114,7 +120,7 @@ fn find<'a>(
         (false, false) => None,
     };
     match matching(entries, asked, only)[..] {
-        [one] => return Some(one),
+        [one] => return one.1.fault().map_or(Ok(Some(one)), Err),
         [] => output::note(format_args!(
             "there is no producer `{asked}`; `semel producers list` names those of the store"
         )),
@@ -123,5 +129,5 @@ fn find<'a>(
              `--publisher` or `--sender`"
         )),
     }
-    None
+    Ok(None)
 }

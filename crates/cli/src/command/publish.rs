@@ -8,14 +8,16 @@ use std::time::Duration;
 use semel_backends::{producers, sink, store};
 use semel_config::{SinkPlace, SinkSettings};
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
-use semel_core::producer::{Incarnation, Opening, ProducerName};
+use semel_core::port::sink::AnySink;
+use semel_core::producer::{Incarnation, InputMark, Opening, ProducerEntry, ProducerName};
 use semel_core::{Clock, Entropy, Error, ErrorKind, Result};
 use semel_engine::system::{SystemClock, SystemEntropy};
+use semel_operate::producers::Producers;
 use semel_outbox::Producer;
 use semel_outbox::producer::{
     CheckedInput, Feed, ProducerSettings, ProducerSummary, RowInput, RowSelectors, close_or_stop,
 };
-use semel_render::run::publication::{PublicationReport, PublicationTeller};
+use semel_render::run::publication::{self, PublicationReport, PublicationTeller};
 use semel_worker::effect::Target;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -89,79 +91,60 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    async fn run(&self, mut input: RowInput) -> Result<Exit> {
+    async fn run(&self, input: RowInput) -> Result<Exit> {
         let bars = Bars::new();
         let rules = RowSelectors {
             order: self.arguments.order.clone(),
             id: self.arguments.id.clone(),
         };
         let sink = self.target.sink()?;
-        let checked = if input.is_kept {
-            Some(input.checked(&self.address, &rules)?)
-        } else {
-            None
-        };
         if self.arguments.dry_run {
-            return self.try_out(input, rules, checked, &bars).await;
+            return self.try_out(input, rules, &bars).await;
         }
-        let window = self.contact(&bars).await?;
-        let broker_window = (!self.remembers_ids).then_some(Duration::ZERO).or(window);
-        let mut chance = [0; 8];
-        SystemEntropy.fill(&mut chance);
-        let opening = Opening {
-            name: self.producer.clone(),
-            stream: self.arguments.stream.as_str().into(),
-            target: self.address.as_str().into(),
-            chance,
-        };
-        let rules_of_producer = ProducerSettings {
-            is_sent_in_waves: self.in_waves,
-            broker_window,
-        };
-        let warnings = self.warned(&bars).await?;
-        let bar = bars.of_work("publish", Unit::Records, None);
-        let teller = Arc::new(PublicationTeller::new(
-            bars.clone(),
-            bar,
-            &self.address,
-            &self.producer,
-        ));
-        let clock = Arc::new(SystemClock::new());
-        let began = clock.monotonic();
-        let producer = Producer::open(
-            self.journal.clone(),
-            sink,
-            &opening,
-            rules_of_producer,
-            clock.clone(),
-            teller.clone(),
-        )
-        .await?;
-        let incarnation = producer.incarnation().clone();
-        let (skipped, bytes) = match checked {
-            Some(checked) => self.progress(&incarnation, &checked).await?,
-            None => (0, 0),
-        };
-        if let Some(checked) = checked {
-            teller.ends_at(checked.rows - skipped);
-            if skipped > 0 && skipped == checked.rows {
-                bars.note(&format!(
-                    "{} was published before: nothing of it is new",
-                    input.name
-                ));
-            } else if skipped > 0 {
-                bars.note(&format!("{}: going on behind row {skipped}", input.name));
-            }
-        }
-        let (stop, stopped) = watch::channel(false);
+        // From here on a stop ends with a report, also while nobody answers yet.
+        let (stop, mut stopped) = watch::channel(false);
         let mut beside = JoinSet::new();
         beside.spawn(listen(stop, bars.clone())?);
-        let mut report =
-            PublicationReport::of(&incarnation, &self.arguments.stream, &self.address, skipped);
-        report.warnings = warnings;
-        let is_left = !checked.is_some_and(|it| it.bytes <= bytes && it.rows > 0);
         let (name, is_kept) = (input.name.clone(), input.is_kept);
-        let rows = is_left.then(|| input.read(rules, checked, (skipped, bytes)));
+        let begun = tokio::select! {
+            biased;
+            begun = self.begin(input, sink, &rules, &bars) => Some(begun?),
+            _ = stopped.wait_for(|stop| *stop) => None,
+        };
+        let Some(begun) = begun else {
+            beside.shutdown().await;
+            bars.clear();
+            let stop = if is_kept {
+                GOES_ON.to_owned()
+            } else {
+                format!("stopped at the start: no row of {name} is taken")
+            };
+            let (producer, stream) = (&self.producer, &self.arguments.stream);
+            let report = PublicationReport::unopened(producer, stream, &self.address);
+            return self.end(report, &ProducerSummary::default(), Some(&stop), false);
+        };
+        let Begun {
+            producer,
+            input,
+            checked,
+            mark,
+            warnings,
+            teller,
+            clock,
+            began,
+        } = begun;
+        let stream = &self.arguments.stream;
+        let skipped = mark.map_or(0, |it| it.rows);
+        let mut report =
+            PublicationReport::of(producer.incarnation(), stream, &self.address, skipped);
+        report.warnings = warnings;
+        let rows = is_left(checked, mark).then(|| {
+            input.read(
+                rules,
+                checked,
+                mark.map_or((0, 0), |it| (it.rows, it.bytes)),
+            )
+        });
         let mut handed_over = Feed::default();
         let fed = handed_over
             .hand_over(&producer, rows, stopped.clone())
@@ -180,15 +163,109 @@ impl Job<'_> {
             return self.broken_off(report, &summary, error);
         }
         let stop = match (is_stopped, is_kept) {
-            (false, _) => None,
-            (true, true) => Some("stopped before the end; run it again, and it goes on".to_owned()),
-            (true, false) => Some(format!(
-                "stopped behind row {} of {name}: the rows up to it are in the store, and the next run sends what of them \
-                 is not published; those behind it are not taken",
-                handed_over.taken().await
-            )),
+            (false, _) => has_changed(checked, mark).then(|| read_before(&name)),
+            (true, true) => Some(GOES_ON.to_owned()),
+            (true, false) => {
+                let taken = handed_over.taken().await;
+                let (producer, at) = (quoted(self.producer.as_str()), &self.store.typed);
+                let show = format!("semel producers show {producer} --output json{at}");
+                Some(publication::stopped_pipe(&name, &taken, &show))
+            }
         };
         self.end(report, &summary, stop.as_deref(), teller.is_frozen())
+    }
+
+    /// Reads a kept input, makes sure of the place on the broker and of the store, and opens the producer.
+    ///
+    /// # Cancel safety   as a kill: an opening that nobody knows of fences earlier ones all the same
+    async fn begin(
+        &self,
+        input: RowInput,
+        sink: AnySink,
+        rules: &RowSelectors,
+        bars: &Bars,
+    ) -> Result<Begun> {
+        let (input, checked) = self.checked(input, rules).await?;
+        let window = self.contact(bars).await?;
+        let broker_window = (!self.remembers_ids).then_some(Duration::ZERO).or(window);
+        let mut chance = [0; 8];
+        SystemEntropy.fill(&mut chance);
+        let opening = Opening {
+            name: self.producer.clone(),
+            stream: self.arguments.stream.as_str().into(),
+            target: self.address.as_str().into(),
+            chance,
+        };
+        let rules_of_producer = ProducerSettings {
+            is_sent_in_waves: self.in_waves,
+            broker_window,
+        };
+        let warnings = self.warned(bars).await?;
+        let bar = bars.of_work("publish", Unit::Records, None);
+        let teller = Arc::new(PublicationTeller::new(
+            bars.clone(),
+            bar,
+            &self.address,
+            &self.producer,
+        ));
+        let clock = Arc::new(SystemClock::new());
+        let began = clock.monotonic();
+        let producer = Producer::open(
+            self.journal.clone(),
+            sink,
+            &opening,
+            rules_of_producer,
+            clock.clone(),
+            teller.clone(),
+        )
+        .await?;
+        let mark = match checked {
+            Some(checked) => self.progress(producer.incarnation(), &checked).await?,
+            None => None,
+        };
+        if let Some(checked) = checked {
+            let skipped = mark.map_or(0, |it| it.rows);
+            teller.ends_at(checked.rows - skipped);
+            let is_whole = mark.is_some_and(|it| it.is_whole);
+            if skipped > 0 && skipped == checked.rows && is_whole {
+                bars.note(&format!(
+                    "{} was published before: nothing of it is new",
+                    input.name
+                ));
+            } else if skipped > 0 && skipped < checked.rows {
+                bars.note(&format!("{}: going on behind row {skipped}", input.name));
+            }
+        }
+        Ok(Begun {
+            producer,
+            input,
+            checked,
+            mark,
+            warnings,
+            teller,
+            clock,
+            began,
+        })
+    }
+
+    /// Reads an input that is kept once, on a thread that may wait for the disk.
+    async fn checked(
+        &self,
+        mut input: RowInput,
+        rules: &RowSelectors,
+    ) -> Result<(RowInput, Option<CheckedInput>)> {
+        if !input.is_kept {
+            return Ok((input, None));
+        }
+        let (address, rules) = (self.address.clone(), rules.clone());
+        let checking = tokio::task::spawn_blocking(move || {
+            let checked = input.checked(&address, &rules)?;
+            Ok((input, Some(checked)))
+        });
+        checking.await.unwrap_or_else(|panicked| {
+            let message = "the look at the input did not end";
+            Err(Error::new(ErrorKind::Internal, message).with_source(panicked))
+        })
     }
 
     /// Prints the summary of an input that broke off: what came before is published, and has to be known where the rest is
@@ -269,25 +346,31 @@ impl Job<'_> {
         Ok(warnings)
     }
 
-    /// Returns the rows and bytes of an input that were appended before.
-    async fn progress(&self, of: &Incarnation, checked: &CheckedInput) -> Result<(u64, u64)> {
+    /// Returns how much of an input was appended before.
+    async fn progress(
+        &self,
+        of: &Incarnation,
+        checked: &CheckedInput,
+    ) -> Result<Option<InputMark>> {
         let stream = &self.arguments.stream;
-        let mark = self.journal.input(of, stream, &checked.digest).await?;
-        Ok(mark.map_or((0, 0), |it| (it.rows, it.bytes)))
+        self.journal.input(of, stream, &checked.digest).await
     }
 
     /// Reads everything, asks the broker for the place, and publishes and opens nothing.
-    async fn try_out(
-        &self,
-        input: RowInput,
-        rules: RowSelectors,
-        checked: Option<CheckedInput>,
-        bars: &Bars,
-    ) -> Result<Exit> {
+    async fn try_out(&self, input: RowInput, rules: RowSelectors, bars: &Bars) -> Result<Exit> {
+        let (input, checked) = self.checked(input, &rules).await?;
         self.target.inspect().await?;
         let warnings = self.warned(bars).await?;
-        let entries = self.journal.list().await?;
-        let known = entries.into_iter().find(|it| it.name == self.producer);
+        let producers = Producers {
+            own: self.journal.clone(),
+            others: None,
+        };
+        let entries = producers.named(&[self.producer.as_str()]).await?;
+        let mut entries = entries.into_iter().map(|(_, it)| it);
+        let known = entries.find(|it| it.name == self.producer);
+        if let Some(fault) = known.as_ref().and_then(ProducerEntry::fault) {
+            return Err(fault);
+        }
         let incarnation = known.as_ref().map(|it| Incarnation {
             name: it.name.clone(),
             id: it.id.clone(),
@@ -295,19 +378,19 @@ impl Job<'_> {
         });
         let mut streams = known.iter().flat_map(|it| &it.streams);
         let stream = streams.find(|it| *it.stream == *self.arguments.stream);
-        let skipped = match (&incarnation, stream, &checked) {
+        let mark = match (&incarnation, stream, &checked) {
             (Some(incarnation), Some(_), Some(checked)) => {
                 self.progress(incarnation, checked).await?
             }
-            _ => (0, 0),
+            _ => None,
         };
+        let skipped = mark.map_or((0, 0), |it| (it.rows, it.bytes));
         let mut report =
             PublicationReport::trial(&self.producer, &self.arguments.stream, &self.address);
         report.warnings = warnings;
         report.skipped = skipped.0;
         report.waiting = Some(stream.map_or(0, semel_core::producer::StreamEntry::waiting));
-        let is_left = !checked.is_some_and(|it| it.bytes <= skipped.1 && it.rows > 0);
-        if is_left {
+        if is_left(checked, mark) {
             let mut rows = input.read(rules, checked, skipped);
             while let Some(rows) = rows.recv().await {
                 let rows = rows?;
@@ -319,5 +402,37 @@ impl Job<'_> {
     }
 }
 
+/// A publication that has begun.
+struct Begun {
+    producer: Producer,
+    input: RowInput,
+    checked: Option<CheckedInput>,
+    /// The progress of earlier runs in the input.
+    mark: Option<InputMark>,
+    warnings: Vec<Box<str>>,
+    teller: Arc<PublicationTeller>,
+    clock: Arc<SystemClock>,
+    began: Duration,
+}
+
+/// Tells whether there is anything to be read behind what was appended before.
+fn is_left(checked: Option<CheckedInput>, mark: Option<InputMark>) -> bool {
+    let bytes = mark.map_or(0, |it| it.bytes);
+    !checked.is_some_and(|it| it.bytes <= bytes && it.rows > 0)
+}
+
+/// Tells whether an earlier run read this content to its end, and found then that the file had changed.
+fn has_changed(checked: Option<CheckedInput>, mark: Option<InputMark>) -> bool {
+    mark.is_some_and(|it| !it.is_whole) && checked.is_some() && !is_left(checked, mark)
+}
+
+fn read_before(name: &str) -> String {
+    format!(
+        "an earlier run read {name} to its end, and the file changed meanwhile: perhaps not all of its rows are published \
+         as they are now; look at what the broker has, and publish what is missing as a file of its own"
+    )
+}
+
+const GOES_ON: &str = "stopped before the end; run it again, and it goes on";
 /// The time after which a broker that has not answered at the begin is told of.
 const IMPATIENCE: Duration = Duration::from_secs(1);

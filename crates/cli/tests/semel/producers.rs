@@ -178,6 +178,60 @@ fn messages_that_wait_for_long_are_found() {
     assert_eq!(shown["epoch"], 1, "a check opens nothing");
 }
 
+#[test]
+fn a_damaged_producer_hides_no_other_and_is_named() {
+    let site = Site::new();
+    let url = StoreUrl::Embedded(site.path("data"));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let journal = producers::open(&url).expect("a journal");
+        for name in ["billing", "till"] {
+            let opening = Opening {
+                name: name.parse().expect("a name"),
+                stream: "orders".into(),
+                target: "kafka here".into(),
+                chance: [7; 8],
+            };
+            journal.open(&opening).await.expect("opened");
+        }
+    });
+    let producers = |arguments: &[&str]| {
+        let arguments = [&["producers"], arguments, &["--store", "embedded:data"]].concat();
+        site.semel(&arguments)
+    };
+    producers(&["list"]).done();
+    site.write("data/producers/billing.journal", "no log");
+    let listed = producers(&["list", "--output", "jsonl"]);
+    let damaged = "billing.journal is damaged at byte 0";
+    let listed = listed.code(DAMAGED).says(damaged).says("[record-corrupt]");
+    let lines: Vec<serde_json::Value> = listed
+        .stdout
+        .lines()
+        .map(|it| serde_json::from_str(it).expect("an object"))
+        .collect();
+    let [billing, till] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert!(
+        billing["damage"]
+            .as_str()
+            .is_some_and(|it| it.starts_with(damaged))
+    );
+    assert_eq!(
+        (&till["producer"], &till["epoch"]),
+        (&"till".into(), &1.into())
+    );
+    assert!(till.get("damage").is_none());
+    producers(&["show", "billing"]).code(DAMAGED).says(damaged);
+    producers(&["freeze", "billing", "--yes"])
+        .code(DAMAGED)
+        .says(damaged);
+    producers(&["show", "till"]).done();
+}
+
+/// The exit code for what is damaged.
+const DAMAGED: i32 = 3;
+
 /// A server that is away is told, and hides no producer, whose messages may wait for just that.
 #[test]
 fn messages_that_wait_are_found_while_something_is_away() {

@@ -59,7 +59,8 @@ pub trait IngestJournal: Send + Sync + 'static {
     /// Lists a page of the producers that have sent messages here, by name: of those behind `after`, the first `most`, at
     /// least one.
     ///
-    /// # Guarantee   who is there from the first page to the last is on one of them. Fewer than `most` are the end
+    /// # Guarantee   who is there from the first page to the last is on one of them. Fewer than `most` are the end. One that
+    /// is damaged, where each is kept apart, is an entry that says so, and hides no other
     /// # Cost        the state of a page; where names are found by no index, those of all besides
     /// # Errors      those of a store that is away
     /// # Cancel safety   safe
@@ -71,13 +72,13 @@ pub trait IngestJournal: Send + Sync + 'static {
 
     /// Lists all of them, page by page. No journal has its own way to.
     ///
-    /// # Errors   as [`IngestJournal::page`]
+    /// # Errors   as [`IngestJournal::page`]; `Corrupt`: one of them is damaged
     /// # Cancel safety   safe
     fn list(&self) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send {
         async {
             let mut pages = Pages::default();
             while pages.take(self.page(pages.last(), Pages::SIZE).await?) {}
-            Ok(pages.into_all())
+            pages.into_all()
         }
     }
 

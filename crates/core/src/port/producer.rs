@@ -81,7 +81,8 @@ pub trait ProducerJournal: Send + Sync + 'static {
     /// Lists a page of the producers, by name: of those behind `after`, the first `most`, at least one; none where nobody
     /// has opened any.
     ///
-    /// # Guarantee   who is there from the first page to the last is on one of them. Fewer than `most` are the end
+    /// # Guarantee   who is there from the first page to the last is on one of them. Fewer than `most` are the end. One that
+    /// is damaged, where each is kept apart, is an entry that says so, and hides no other
     /// # Cost        the state of a page; where names are found by no index, those of all besides
     /// # Errors      those of a store that is away
     /// # Cancel safety   safe
@@ -93,13 +94,13 @@ pub trait ProducerJournal: Send + Sync + 'static {
 
     /// Lists all of them, page by page. No journal has its own way to.
     ///
-    /// # Errors   as [`ProducerJournal::page`]
+    /// # Errors   as [`ProducerJournal::page`]; `Corrupt`: one of them is damaged
     /// # Cancel safety   safe
     fn list(&self) -> impl Future<Output = Result<Vec<ProducerEntry>>> + Send {
         async {
             let mut pages = Pages::default();
             while pages.take(self.page(pages.last(), Pages::SIZE).await?) {}
-            Ok(pages.into_all())
+            pages.into_all()
         }
     }
 
@@ -220,7 +221,11 @@ impl Pages {
         is_full
     }
 
-    pub(super) fn into_all(self) -> Vec<ProducerEntry> {
-        self.0
+    /// Returns all of them; the damage of one that is damaged.
+    pub(super) fn into_all(self) -> Result<Vec<ProducerEntry>> {
+        match self.0.iter().find_map(ProducerEntry::fault) {
+            Some(fault) => Err(fault),
+            None => Ok(self.0),
+        }
     }
 }

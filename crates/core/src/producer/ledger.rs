@@ -273,6 +273,7 @@ impl<B> Ledger<B> {
             epoch: self.epoch,
             is_frozen: self.is_frozen,
             streams: streams.collect(),
+            damage: None,
         }
     }
 }

@@ -87,6 +87,7 @@ mod tests {
                 confirmed,
                 released: 0,
             }],
+            damage: None,
         };
         let (oldest, hour) = (Timestamp::from_millis(7), 60 * 60 * 1_000);
         let code = |entry: ProducerEntry, after: u64| {

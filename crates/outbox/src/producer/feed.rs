@@ -18,8 +18,38 @@ pub struct Feed {
     pub blank: u64,
     /// The number of the last row of which it is known that the store has it.
     taken: u64,
-    /// Those behind it, each with the number of its last row.
-    submitted: VecDeque<(u64, Submission)>,
+    /// Those behind it.
+    submitted: VecDeque<SubmittedRows>,
+}
+
+/// Rows that were handed over together.
+#[derive(Debug)]
+struct SubmittedRows {
+    /// The number of the last of them.
+    last: u64,
+    /// The number of their messages.
+    count: u64,
+    submission: Submission,
+}
+
+/// The rows of an input that a producer has taken, once it has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenRows {
+    /// The number of the last row that is in the store for certain, with all that come before it.
+    pub sure: u64,
+    /// Rows behind those that are perhaps in the store.
+    pub unsure: Option<UnsureRows>,
+}
+
+/// Rows whose append was not answered: all of them are in the store, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnsureRows {
+    /// The number of the last of them.
+    pub last: u64,
+    /// The sequence that comes next in the stream if none of them is in the store.
+    pub next_without: u64,
+    /// That if all of them are.
+    pub next_with: u64,
 }
 
 impl Feed {
@@ -69,33 +99,55 @@ impl Feed {
     async fn submit(&mut self, producer: &Producer, rows: Rows) -> Result<()> {
         self.rows += rows.messages.len() as u64;
         self.blank += rows.blank;
-        let last = rows.last;
+        let (last, count) = (rows.last, rows.messages.len() as u64);
         let submission = producer.submit(rows.messages, rows.mark).await?;
-        self.submitted.push_back((last, submission));
+        self.submitted.push_back(SubmittedRows {
+            last,
+            count,
+            submission,
+        });
         Ok(())
     }
 
     async fn first_confirmed(&mut self) -> Result<()> {
-        if let Some((last, first)) = self.submitted.front_mut() {
-            let last = *last;
-            first.confirmed().await?;
-            self.taken = last;
+        if let Some(first) = self.submitted.front_mut() {
+            first.submission.confirmed().await?;
+            self.taken = first.last;
             self.submitted.pop_front();
         }
         Ok(())
     }
 
-    /// Returns the number of the last row that the store has, once the producer has ended.
+    /// Returns the rows that the store has, for certain and perhaps, once the producer has ended.
     ///
-    /// # Cancel safety   the number is lost, and nothing else
-    pub async fn taken(mut self) -> u64 {
-        while let Some((last, mut submission)) = self.submitted.pop_front() {
-            match submission.confirmed().await {
+    /// # Guarantee   what the store has not said that it has is not among those for certain
+    /// # Cancel safety   the answer is lost, and nothing else
+    pub async fn taken(mut self) -> TakenRows {
+        let mut unsure = None::<UnsureRows>;
+        while let Some(mut rows) = self.submitted.pop_front() {
+            let place = &rows.submission.place;
+            if place.is_appended() {
+                self.taken = rows.last;
+                continue;
+            }
+            let Some(first) = place.first() else {
+                break;
+            };
+            match rows.submission.confirmed().await {
                 Err(error) if error.certainty() == Certainty::NotApplied => break,
-                Ok(_) | Err(_) => self.taken = last,
+                Ok(_) | Err(_) => {
+                    unsure = Some(UnsureRows {
+                        last: rows.last,
+                        next_without: unsure.map_or(first, |it| it.next_without),
+                        next_with: first + rows.count,
+                    });
+                }
             }
         }
-        self.taken
+        TakenRows {
+            sure: self.taken,
+            unsure,
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The rows of an input: read line by line, by a thread of their own, and made messages of.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use semel_core::producer::{InputMark, ProducerMessage};
@@ -17,8 +18,43 @@ pub struct RowInput {
     /// The name, for people.
     pub name: String,
     file: File,
+    /// The path of a file that was named.
+    path: Option<PathBuf>,
+    /// The place of its first byte in the file: standard input begins where whoever had it before has stopped.
+    start: u64,
+    /// The state of the file when it was opened.
+    opened: FileState,
     /// True if it can be read again from its beginning.
     pub is_kept: bool,
+}
+
+/// The identity of a file, and what a change of it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileState {
+    /// Device and inode.
+    identity: (u64, u64),
+    /// Seconds and nanoseconds of its last change.
+    changed_at: (i64, i64),
+    bytes: u64,
+}
+
+impl FileState {
+    fn of(about: &Metadata) -> Self {
+        Self {
+            identity: (about.dev(), about.ino()),
+            changed_at: (about.mtime(), about.mtime_nsec()),
+            bytes: about.len(),
+        }
+    }
+}
+
+/// The way in which a file is another one than when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileChange {
+    /// Something else is in it, or may be.
+    Changed,
+    /// Another file has its name.
+    Replaced,
 }
 
 impl RowInput {
@@ -36,31 +72,48 @@ impl RowInput {
             .not_applied()
             .with_source(error)
         };
-        let (name, file) = match path {
-            Some(path) if path != Path::new("-") => {
-                let name = path.display().to_string();
-                let file = File::open(path).map_err(|error| unread(&name, error))?;
-                (name, file)
-            }
-            Some(_) | None => {
-                let name = "standard input".to_owned();
-                let file = std::io::stdin().as_fd().try_clone_to_owned();
-                (
-                    name.clone(),
-                    file.map_err(|error| unread(&name, error))?.into(),
-                )
-            }
+        let path = path.filter(|it| *it != Path::new("-"));
+        let name = path.map_or_else(
+            || "standard input".to_owned(),
+            |it| it.display().to_string(),
+        );
+        let opened = match path {
+            Some(path) => File::open(path),
+            None => std::io::stdin()
+                .as_fd()
+                .try_clone_to_owned()
+                .map(File::from),
         };
-        let about = file.metadata().map_err(|error| unread(&name, error))?;
+        let begun = opened.and_then(|file| Self::begin(name.clone(), file, path));
+        begun.map_err(|error| unread(&name, error))
+    }
+
+    /// Takes an open file, from where it stands.
+    fn begin(name: String, mut file: File, path: Option<&Path>) -> std::io::Result<Self> {
+        let about = file.metadata()?;
         if about.is_dir() {
-            let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
-            return Err(unread(&name, error));
+            return Err(std::io::ErrorKind::IsADirectory.into());
         }
+        let is_kept = about.is_file();
         Ok(Self {
             name,
-            is_kept: about.is_file(),
+            path: path.map(Path::to_owned),
+            start: if is_kept { file.stream_position()? } else { 0 },
+            opened: FileState::of(&about),
+            is_kept,
             file,
         })
+    }
+
+    /// Tells how the file is another one than when it was opened; none if it is not. Who removes it changes nothing.
+    fn change(&self) -> Option<FileChange> {
+        let now = self.file.metadata().map(|it| FileState::of(&it));
+        if now.ok() != Some(self.opened) {
+            return Some(FileChange::Changed);
+        }
+        let named = std::fs::metadata(self.path.as_deref()?).ok()?;
+        let is_other = FileState::of(&named).identity != self.opened.identity;
+        is_other.then_some(FileChange::Replaced)
     }
 
     fn unreadable(&self, error: std::io::Error) -> Error {
@@ -97,13 +150,30 @@ impl RowInput {
         Error::new(ErrorKind::Unavailable, message).with_code(Code::SourceUnavailable)
     }
 
+    /// Returns the error of a file that is another one at its end than at its beginning.
+    fn changed(&self, change: FileChange, rows: u64) -> Error {
+        let name = &self.name;
+        let message = match change {
+            FileChange::Changed => format!(
+                "{name} changed while it was read: its {rows} rows are published as they were found, which is perhaps \
+                 neither what was in it before nor what is in it now"
+            ),
+            FileChange::Replaced => format!(
+                "{name} was replaced while it was read: the {rows} rows of the file that had the name before are \
+                 published, and none of the one that has it now"
+            ),
+        };
+        Error::new(ErrorKind::Unavailable, message).with_code(Code::SourceUnavailable)
+    }
+
     /// Reads a kept input from its beginning to its end: returns its hash, its length, and the number of its rows, each
     /// of which is one that can be published.
     ///
     /// # Errors
     /// `source-unavailable`; `row-unpublishable`
     pub fn checked(&mut self, target: &str, rules: &RowSelectors) -> Result<CheckedInput> {
-        self.file.rewind().map_err(|error| self.unreadable(error))?;
+        let sought = self.file.seek(SeekFrom::Start(self.start));
+        sought.map_err(|error| self.unreadable(error))?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(target.as_bytes());
         hasher.update(b"\0");
@@ -154,13 +224,15 @@ impl RowInput {
         to: &mpsc::Sender<Result<Rows>>,
     ) -> Result<()> {
         if checked.is_some() {
-            let sought = self.file.seek(SeekFrom::Start(bytes));
+            let sought = self.file.seek(SeekFrom::Start(self.start + bytes));
             sought.map_err(|error| self.unreadable(error))?;
         }
         let left = checked.map_or(u64::MAX, |it| it.bytes.saturating_sub(bytes));
         let mut reader = BufReader::with_capacity(BUFFER, (&self.file).take(left));
         let mut batch = Rows::default();
         let mut size = 0;
+        // Looked for once, behind the last row.
+        let mut change = None;
         loop {
             let mut line = Vec::new();
             let found = read_line(&mut reader, &mut line);
@@ -201,11 +273,15 @@ impl RowInput {
             // A pipe that has nothing more for now may not have for long.
             let is_idle = checked.is_none() && reader.buffer().is_empty();
             if is_end || is_full || is_idle {
+                let is_read = checked.is_some_and(|it| bytes >= it.bytes);
+                if is_read && change.is_none() {
+                    change = Some(self.change());
+                }
                 batch.mark = checked.map(|it| InputMark {
                     digest: it.digest,
                     rows,
                     bytes,
-                    is_whole: bytes >= it.bytes,
+                    is_whole: is_read && change.flatten() != Some(FileChange::Changed),
                 });
                 batch.last = rows;
                 size = 0;
@@ -214,10 +290,10 @@ impl RowInput {
                 }
                 if is_end {
                     let is_short = checked.is_some_and(|it| bytes < it.bytes);
-                    return if is_short {
-                        Err(self.shortened(rows))
-                    } else {
-                        Ok(())
+                    return match change.flatten() {
+                        _ if is_short => Err(self.shortened(rows)),
+                        Some(change) => Err(self.changed(change, rows)),
+                        None => Ok(()),
                     };
                 }
             }
@@ -394,10 +470,80 @@ mod tests {
 
     /// An input without rows, which is called x.
     fn nothing() -> RowInput {
-        RowInput {
-            name: "x".to_owned(),
-            file: tempfile::tempfile().expect("a file"),
-            is_kept: true,
+        input_of(tempfile::tempfile().expect("a file"))
+    }
+
+    fn input_of(file: File) -> RowInput {
+        RowInput::begin("x".to_owned(), file, None).expect("an input")
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_read_in_part_begins_behind_that() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"header\na\nb\n").expect("written");
+        file.seek(SeekFrom::Start(7)).expect("a place");
+        let mut input = input_of(file);
+        let checked = input.checked("x", &rules("", "")).expect("sound rows");
+        assert_eq!((checked.rows, checked.bytes), (2, 4));
+        for (begin, expected) in [((0, 0), &["a", "b"][..]), ((1, 2), &["b"])] {
+            let file = input.file.try_clone().expect("a file");
+            let again = RowInput {
+                file,
+                name: String::new(),
+                path: None,
+                ..input
+            };
+            let mut rows = again.read(rules("", ""), Some(checked), begin);
+            let rows = rows.recv().await.expect("rows").expect("sound ones");
+            let texts: Vec<_> = rows.messages.iter().map(|it| &*it.payload).collect();
+            let expected: Vec<_> = expected.iter().map(|it| it.as_bytes()).collect();
+            assert_eq!(texts, expected);
+            let mark = rows.mark.expect("a mark");
+            assert_eq!((mark.rows, mark.bytes, mark.is_whole), (2, 4, true));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_changes_or_is_replaced_while_it_is_read_is_told_of() {
+        type Change = fn(&Path);
+        let change: Change = |path| {
+            std::fs::write(path, "a\nB\n").expect("written");
+            let file = File::options().write(true).open(path).expect("a file");
+            // A clock that is coarse does not hide it.
+            file.set_modified(std::time::UNIX_EPOCH).expect("a time");
+        };
+        let replace: Change = |path| {
+            let next = path.with_extension("next");
+            std::fs::write(&next, "c\n").expect("written");
+            std::fs::rename(&next, path).expect("renamed");
+        };
+        let remove: Change = |path| std::fs::remove_file(path).expect("removed");
+        let none: Change = |_| {};
+        for (change, words, is_whole) in [
+            (change, Some("changed while it was read"), false),
+            (replace, Some("was replaced while it was read"), true),
+            (remove, None, true),
+            (none, None, true),
+        ] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("rows");
+            std::fs::write(&path, "a\nb\n").expect("written");
+            let mut input = RowInput::open(Some(&path)).expect("a file");
+            let checked = input.checked("x", &rules("", "")).expect("sound rows");
+            change(&path);
+            let mut rows = input.read(rules("", ""), Some(checked), (0, 0));
+            let read = rows.recv().await.expect("rows").expect("sound ones");
+            let mark = read.mark.expect("a mark");
+            assert_eq!((read.last, mark.rows, mark.is_whole), (2, 2, is_whole));
+            let end = rows
+                .recv()
+                .await
+                .map(|it| it.expect_err("told").to_string());
+            let is_as_expected = match (&end, words) {
+                (Some(told), Some(words)) => told.contains(words),
+                (told, words) => told.is_none() && words.is_none(),
+            };
+            assert!(is_as_expected, "{words:?}: {end:?}");
         }
     }
 
@@ -421,11 +567,7 @@ mod tests {
     #[tokio::test]
     async fn what_comes_before_the_end_of_a_pipe_that_breaks_off_is_handed_over_and_counted() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
-        let input = RowInput {
-            name: "x".to_owned(),
-            file: File::from(std::os::fd::OwnedFd::from(reader)),
-            is_kept: false,
-        };
+        let input = input_of(File::from(std::os::fd::OwnedFd::from(reader)));
         let written = std::thread::spawn(move || {
             let mut bytes = b"a\nb\n".to_vec();
             bytes.resize(bytes.len() + MOST_LINE + 1, b'c');

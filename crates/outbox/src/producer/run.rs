@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use super::event::{ProducerEvent, ProducerObserver};
 use super::group::{Group, Identity};
 use super::settings::{ProducerSettings, ProducerSummary};
-use super::waiters::{Reply, Waiters};
+use super::waiters::{JournalPlace, Reply, Waiters};
 use super::{gone, not_taken};
 use crate::absence::Absence;
 
@@ -31,6 +31,7 @@ pub(super) struct Request {
     pub(super) bytes: usize,
     pub(super) input: Option<InputMark>,
     pub(super) reply: Reply,
+    pub(super) place: Arc<JournalPlace>,
     /// The reason, where the journal refuses messages of its caller; that of what comes behind them as well.
     /// Without one, the producer ends.
     pub(super) refusal: Option<Arc<OnceLock<Error>>>,
@@ -74,6 +75,7 @@ struct Caller {
     end: u64,
     input: Option<InputMark>,
     reply: Reply,
+    place: Arc<JournalPlace>,
     refusal: Option<Arc<OnceLock<Error>>>,
 }
 

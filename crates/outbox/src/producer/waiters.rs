@@ -1,6 +1,7 @@
 //! The callers that wait for their messages.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use semel_core::port::sink::Placement;
 use semel_core::{Error, Result};
@@ -30,6 +31,38 @@ pub enum Fate {
 
 /// A reply that somebody waits for.
 pub(super) type Reply = oneshot::Sender<Result<Vec<Receipt>>>;
+
+/// The place in the journal of messages that were handed over together.
+#[derive(Debug, Default)]
+pub(super) struct JournalPlace {
+    /// The sequence of the first of them, once they are in a batch; 0 until then.
+    first: AtomicU64,
+    /// Set once the journal said that it has them.
+    is_appended: AtomicBool,
+}
+
+impl JournalPlace {
+    /// Notes the sequence of the first of them, of a batch that is tried now.
+    pub(super) fn begins_at(&self, first: u64) {
+        self.first.store(first, Ordering::Relaxed);
+    }
+
+    /// Notes that the journal has them.
+    pub(super) fn is_in_journal(&self) {
+        self.is_appended.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the sequence of the first of them, if they were ever in a batch.
+    pub(super) fn first(&self) -> Option<u64> {
+        let first = self.first.load(Ordering::Relaxed);
+        (first > 0).then_some(first)
+    }
+
+    /// Tells whether the journal said that it has them.
+    pub(super) fn is_appended(&self) -> bool {
+        self.is_appended.load(Ordering::Relaxed)
+    }
+}
 
 /// The callers, in the order of their messages.
 #[derive(Debug, Default)]

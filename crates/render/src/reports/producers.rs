@@ -33,6 +33,9 @@ impl Answer for ProducerLine {
         block.field("id", &self.id);
         block.field("epoch", self.epoch);
         block.field("state", self.state());
+        if let Some(damage) = &self.damage {
+            block.field("damage", damage);
+        }
         for stream in &self.streams {
             let ProducerStreamLine {
                 stream,

@@ -1,11 +1,12 @@
 //! The report of a publication, as data and as lines; and the words that are said meanwhile.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_core::Result;
 use semel_core::producer::{Incarnation, ProducerName};
-use semel_outbox::producer::{ProducerEvent, ProducerObserver, ProducerSummary};
+use semel_outbox::producer::{ProducerEvent, ProducerObserver, ProducerSummary, TakenRows};
 use serde::Serialize;
 
 use crate::progress::{Bar, Bars};
@@ -60,6 +61,14 @@ impl PublicationReport {
             dry_run: false,
             skipped,
             ..Self::trial(&of.name, stream, target)
+        }
+    }
+
+    /// Begins that of a run that was stopped before its producer was opened.
+    pub fn unopened(producer: &ProducerName, stream: &str, target: &str) -> Self {
+        Self {
+            dry_run: false,
+            ..Self::trial(producer, stream, target)
         }
     }
 
@@ -175,6 +184,30 @@ impl PublicationReport {
     }
 }
 
+/// Says how many rows of a pipe are taken where a stop came before its end: what is sure, and what is not. `show` is the
+/// command that shows the producer as an object.
+pub fn stopped_pipe(name: &str, taken: &TakenRows, show: &str) -> String {
+    let TakenRows { sure, unsure } = taken;
+    let mut text = format!(
+        "stopped behind row {sure} of {name}: the rows up to it are in the store, and the next run sends what of them is \
+         not published; "
+    );
+    match unsure {
+        None => text.push_str("those behind it are not taken"),
+        Some(unsure) => {
+            let (first, last) = (sure + 1, unsure.last);
+            let (with, without) = (unsure.next_with, unsure.next_without);
+            let _ = write!(
+                text,
+                "the store has not said whether it has rows {first} to {last}, all of them or none: before the next run, \
+                 `{show}` says `\"next\":{with}` if it has them, and {without} if not; those behind row {last} are not \
+                 taken"
+            );
+        }
+    }
+    text
+}
+
 /// Tells the operator what happens meanwhile.
 pub struct PublicationTeller {
     bars: Bars,
@@ -272,3 +305,37 @@ impl ProducerObserver for PublicationTeller {
 
 /// The refusals that are told one by one.
 const MOST_REFUSALS: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use semel_outbox::producer::UnsureRows;
+
+    use super::*;
+
+    #[test]
+    fn a_stop_of_a_pipe_says_what_is_sure_and_what_is_not() {
+        let mut taken = TakenRows {
+            sure: 4,
+            unsure: None,
+        };
+        let text = stopped_pipe("standard input", &taken, "show it");
+        assert!(
+            text.starts_with("stopped behind row 4 of standard input: "),
+            "{text}"
+        );
+        assert!(text.ends_with("; those behind it are not taken"), "{text}");
+        taken.unsure = Some(UnsureRows {
+            last: 9,
+            next_without: 5,
+            next_with: 10,
+        });
+        let text = stopped_pipe("standard input", &taken, "show it");
+        for words in [
+            "has not said whether it has rows 5 to 9, all of them or none",
+            "`show it` says `\"next\":10` if it has them, and 5 if not",
+            "those behind row 9 are not taken",
+        ] {
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}

@@ -52,12 +52,27 @@ pub(crate) fn poisoned() -> Error {
 
 /// Error for a file that could not be read.
 pub(crate) fn unreadable(name: &str, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return denied(&format!("cannot open {name}"), error);
+    }
     Error::new(
         ErrorKind::Unavailable,
         format!("cannot read {name}; check the disk"),
     )
     .not_applied()
     .with_source(error)
+}
+
+/// Error for what the user of this process may not do.
+fn denied(doing: &str, error: io::Error) -> Error {
+    let message = format!(
+        "{doing}: permission denied; run it as the user that the store's folder belongs to, or allow this one to write \
+         there"
+    );
+    Error::new(ErrorKind::Unavailable, message)
+        .with_code(Code::StoreReadOnly)
+        .not_applied()
+        .with_source(error)
 }
 
 /// Error for stored bytes that do not check out.
@@ -71,7 +86,8 @@ pub(crate) fn corrupt(name: &str, offset: u64, what: &str) -> Error {
 /// Error for a folder that could not be opened or prepared.
 pub(crate) fn unopened(doing: &str, error: io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::new(
+        io::ErrorKind::PermissionDenied => return denied(doing, error),
+        io::ErrorKind::ReadOnlyFilesystem => Error::new(
             ErrorKind::Unavailable,
             format!("{doing}: the store's folder cannot be written; allow it or choose another"),
         )
@@ -131,4 +147,27 @@ pub(crate) fn too_large(what: &str, len: usize, cap: usize) -> Error {
         ErrorKind::InvalidInput,
         format!("the {what} is {len} bytes long; this store keeps at most {cap}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_may_not_do_is_told_as_that_and_not_as_a_disk() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        for error in [
+            unreadable("a.journal", denied()),
+            unopened("locking the producer", denied()),
+        ] {
+            let text = error.to_string();
+            assert!(
+                text.contains(": permission denied; run it as the user"),
+                "{text}"
+            );
+            assert_eq!(error.code(), Code::StoreReadOnly);
+        }
+        let broken = unreadable("a.journal", io::Error::other("broken"));
+        assert!(broken.to_string().ends_with("check the disk"), "{broken}");
+    }
 }

@@ -108,9 +108,11 @@ impl Shared {
         let Some(files) = self.files(false)? else {
             return Ok(false);
         };
-        let listed = files.list();
-        let listed = listed.map_err(|why| error::unopened("listing the producers", why))?;
-        Ok(listed.contains(&name::log_name(name)))
+        match files.open(&name::log_name(name)) {
+            Ok(_) => Ok(true),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(why) => Err(error::unopened("opening the log of a producer", why)),
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<ProducerName, JournalFile>> {
@@ -191,15 +193,27 @@ impl Shared {
         Ok(entries)
     }
 
-    /// Reads one producer for a list, and keeps it in memory only if it was there before.
+    /// Reads one producer for a list, and keeps it in memory only if it was there before. One that is damaged hides no
+    /// other.
     fn entry(&self, files: &dyn Files, name: &ProducerName) -> Result<Option<ProducerEntry>> {
+        match self.sound_entry(files, name) {
+            Err(why) if why.kind() == ErrorKind::Corrupt => {
+                Ok(Some(ProducerEntry::damaged(name.clone(), &why)))
+            }
+            entry => entry,
+        }
+    }
+
+    fn sound_entry(&self, files: &dyn Files, name: &ProducerName) -> Result<Option<ProducerEntry>> {
         let mut known = self.known();
         let _lock = lock(files, &name::lock_name(name))?;
         let Some(log) = known.get_mut(name) else {
             let mut log = JournalFile::default();
             if let Err(why) = log.refresh(files, name) {
-                // What it knows of a disk that fails is not forgotten.
-                known.insert(name.clone(), log);
+                // What it knows of a disk that fails is not forgotten; damage is found again.
+                if why.kind() != ErrorKind::Corrupt {
+                    known.insert(name.clone(), log);
+                }
                 return Err(why);
             }
             return Ok(log.ledger.as_ref().map(Ledger::entry));

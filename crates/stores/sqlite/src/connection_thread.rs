@@ -72,17 +72,22 @@ impl ConnectionThread {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.ask(move |connection| {
-            let transaction =
-                Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
-            let transaction = transaction.map_err(error::undone)?;
-            let answer = work(&transaction)?;
-            let committed = transaction.commit();
-            committed.map_err(|why| error::of_commit(why, false))?;
-            Ok(answer)
-        })
-        .await
+        self.ask(move |connection| in_transaction(connection, work))
+            .await
     }
+}
+
+/// Does `work` in one transaction that changes the file; undoes all of it where it fails.
+pub(crate) fn in_transaction<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T>,
+) -> Result<T> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
+    let transaction = transaction.map_err(error::undone)?;
+    let answer = work(&transaction)?;
+    let committed = transaction.commit();
+    committed.map_err(|why| error::of_commit(why, false))?;
+    Ok(answer)
 }
 
 impl Drop for ConnectionThread {

@@ -133,6 +133,7 @@ impl Counts {
         let (shown, entries) = (&self.shown, &listed.entries);
         let asked = self.ages.ask(journal, entries, |it| shown.has(it), until);
         let trouble = asked.await?;
+        let trouble = trouble.or_else(|| entries.iter().find_map(ProducerEntry::fault));
         let now = clock.now();
         let rows = self.shown.rows(&listed, |it| self.ages.of(it, now));
         Ok((rows, trouble))

@@ -216,8 +216,9 @@ impl IngestSource {
         Ok(())
     }
 
-    /// Records what is settled, if there is anything.
+    /// Records what is settled, if there is anything. A producer whose messages are damaged keeps no other from it.
     async fn record(&mut self) -> Result<()> {
+        let mut damage = None;
         for (producer, begun, through) in self.gate.lanes().unrecorded() {
             let stream = &self.gate.options().stream;
             let journal = self.gate.journal();
@@ -226,8 +227,14 @@ impl IngestSource {
                 through,
                 at: self.gate.now(),
             };
-            journal.settle(&producer, stream, settled).await?;
-            self.gate.lanes().recorded(&producer, begun, through);
+            match journal.settle(&producer, stream, settled).await {
+                Ok(()) => self.gate.lanes().recorded(&producer, begun, through),
+                Err(error) if error.kind() == ErrorKind::Corrupt => damage = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(error) = damage {
+            return Err(error);
         }
         self.settled_count = 0;
         self.recorded_at = Instant::now();

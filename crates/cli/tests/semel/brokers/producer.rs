@@ -10,6 +10,7 @@ mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::net::TcpListener;
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -367,6 +368,41 @@ fn a_stop_leaves_the_rest_to_the_next_run() {
         (&50.into(), &50.into())
     );
     assert_eq!(seen_once(&target.read(), 50), 0);
+}
+
+/// A broker that takes the connection and says nothing.
+#[cfg(feature = "nats")]
+#[test]
+fn a_stop_before_the_broker_has_answered_ends_with_a_report() {
+    let (silent, site) = (
+        TcpListener::bind("127.0.0.1:0").expect("a port"),
+        Site::new(),
+    );
+    let address = format!("nats://{}", silent.local_addr().expect("an address"));
+    site.write("rows.ndjson", rows(0..3));
+    let publish = |more: &[&str]| {
+        let to = [
+            "publish", "--to", &address, "--stream", "orders", "--output", "json",
+        ];
+        [&to, more]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let stopped = |running: Running| {
+        // Who connects listens for a stop already.
+        let _silent = silent.accept().expect("a connection");
+        running.signal(Signal::TERM);
+        let ended = running.wait().code(1);
+        assert_eq!(object(&ended)["published"], 0, "{ended:?}");
+        ended
+    };
+    stopped(start(&site, &publish(&["rows.ndjson"]))).says("run it again");
+    let mut command = site.command();
+    let mut running = Running::start(command.args(publish(&[])).stdin(Stdio::piped()));
+    let _open = running.take_stdin();
+    stopped(running).says("no row of standard input is taken");
 }
 
 #[cfg(feature = "nats")]

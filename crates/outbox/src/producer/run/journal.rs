@@ -124,11 +124,13 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
             let Some(request) = self.inbox.pop_front() else {
                 break;
             };
+            request.place.begins_at(self.next + messages.len() as u64);
             messages.extend(request.messages);
             callers.push(Caller {
                 end: self.next + messages.len() as u64,
                 input: request.input,
                 reply: request.reply,
+                place: request.place,
                 refusal: request.refusal,
             });
             input = request.input.or(input);
@@ -233,6 +235,7 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
                 messages,
                 input: caller.input,
                 reply: caller.reply,
+                place: caller.place,
                 refusal: caller.refusal,
                 is_alone: true,
             });
@@ -248,7 +251,11 @@ impl<J: ProducerJournal, S: Sink> Run<J, S> {
             is_unsure: _,
         } = appending;
         let mut first = batch.first;
-        for Caller { end, reply, .. } in callers {
+        for caller in callers {
+            let Caller {
+                end, reply, place, ..
+            } = caller;
+            place.is_in_journal();
             self.waiters.push(first, end, reply);
             first = end;
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use semel_core::producer::InputMark;
 use semel_core::{Certainty, Code, ErrorKind};
-use semel_outbox::producer::{Fate, Receipt};
+use semel_outbox::producer::{Fate, Feed, Receipt, Rows, TakenRows, UnsureRows};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::SOON;
@@ -87,6 +88,62 @@ async fn a_stop_appends_what_was_handed_over_and_sends_none_of_it() {
     assert_eq!(error.certainty(), Certainty::NotApplied, "{error}");
     world.producer().await.close().await.expect("closed");
     assert_eq!(world.broker.texts().len(), 10_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_whose_append_is_not_answered_are_not_told_as_taken() {
+    let world = World::default();
+    world.broker.is(Mood::Away);
+    let producer = world.producer().await;
+    let (sender, rows) = mpsc::channel(4);
+    let (stop, stopped) = watch::channel(false);
+    let feeding = tokio::spawn({
+        let producer = producer.clone();
+        async move {
+            let mut feed = Feed::default();
+            let is_whole = feed.hand_over(&producer, Some(rows), stopped).await;
+            (feed, is_whole.expect("no failure"))
+        }
+    });
+    let appends = || world.journal.0.appends.load(Ordering::Relaxed);
+    // The second line of the input is blank.
+    for (text, last, is_answered) in [("a", 2, true), ("b c", 4, false), ("d", 5, false)] {
+        world
+            .journal
+            .0
+            .is_dumb
+            .store(!is_answered, Ordering::Relaxed);
+        let sent = Rows {
+            messages: messages(text.split(' ')),
+            last,
+            ..Rows::default()
+        };
+        sender.send(Ok(sent)).await.expect("a reader");
+        while appends() < last.min(4) / 2 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    stop.send_replace(true);
+    let (feed, is_whole) = feeding.await.expect("no panic");
+    assert!(!is_whole);
+    let summary = producer.stop().await.expect("stopped");
+    assert_eq!(summary.kept, 1);
+    let unsure = UnsureRows {
+        last: 4,
+        next_without: 2,
+        next_with: 4,
+    };
+    let taken = TakenRows {
+        sure: 2,
+        unsure: Some(unsure),
+    };
+    assert_eq!(feed.taken().await, taken);
+    assert_eq!(
+        world.unconfirmed().await,
+        (1, 3),
+        "they are there this time"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! A broker, a journal and an observer in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -157,6 +157,8 @@ pub(crate) struct Counted {
     pub(crate) appends: AtomicU64,
     pub(crate) confirms: AtomicU64,
     pub(crate) lost_answers: AtomicU64,
+    /// Set where it answers no append any more, and makes it.
+    pub(crate) is_dumb: AtomicBool,
     pub(crate) largest_body: AtomicU64,
     /// The most bytes of a batch that it takes, if not 0.
     pub(crate) most_bytes: AtomicU64,
@@ -186,6 +188,9 @@ impl ProducerJournal for Journal {
             return Err(error.not_applied());
         }
         let appended = self.0.journal.append(by, stream, batch).await;
+        if self.0.is_dumb.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
         let lost = &self.0.lost_answers;
         if lost.load(Ordering::Relaxed) > 0 {
             lost.fetch_sub(1, Ordering::Relaxed);

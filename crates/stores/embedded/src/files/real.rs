@@ -2,7 +2,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    fchown,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,6 +37,20 @@ impl RealFiles {
 
     fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
+    }
+
+    /// Gives a file that the superuser made to the owner of the folder, who could not use it otherwise.
+    fn give_away(&self, made: &fs::File) {
+        let both = made
+            .metadata()
+            .and_then(|it| Ok((it, self.handle.metadata()?)));
+        if let Ok((file, folder)) = both
+            && file.uid() == SUPERUSER
+            && folder.uid() != SUPERUSER
+        {
+            // Where that is not permitted, it stays what it is.
+            let _ = fchown(made, Some(folder.uid()), Some(folder.gid()));
+        }
     }
 
     /// Tells whether an open file is the one that has this name now.
@@ -88,6 +105,7 @@ impl Files for RealFiles {
                 Err(errno) => return Err(LockError::Failed(errno.into())),
             }
         };
+        self.give_away(&file);
         let pid = format!("{}\n", std::process::id());
         file.set_len(0)
             .and_then(|()| file.write_all_at(pid.as_bytes(), 0))
@@ -105,7 +123,9 @@ impl Files for RealFiles {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         options.mode(PRIVATE_FILE);
-        Ok(Box::new(RealFile(options.open(self.path(name))?)))
+        let file = options.open(self.path(name))?;
+        self.give_away(&file);
+        Ok(Box::new(RealFile(file)))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
@@ -117,7 +137,11 @@ impl Files for RealFiles {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path(from), self.path(to))
+        let (from, to) = (self.path(from), self.path(to));
+        if let Ok(replaced) = fs::metadata(&to) {
+            keep_owner(&from, &replaced)?;
+        }
+        fs::rename(from, to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -176,6 +200,27 @@ struct RealLock {
 
 impl Lock for RealLock {}
 
+/// Gives a file the owner, the group and the mode of the one that it is to replace, as far as that is permitted: an order
+/// that the superuser gives must not lock out whoever has the store.
+fn keep_owner(path: &Path, replaced: &fs::Metadata) -> io::Result<()> {
+    let file = fs::File::open(path)?;
+    let found = file.metadata()?;
+    if (found.uid(), found.gid()) != (replaced.uid(), replaced.gid())
+        && fchown(&file, Some(replaced.uid()), Some(replaced.gid())).is_err()
+    {
+        let _ = fchown(&file, None, Some(replaced.gid()));
+    }
+    let mut mode = replaced.mode() & PERMISSIONS;
+    if file.metadata()?.gid() != replaced.gid() {
+        // What its group may do, another one may not.
+        mode &= !GROUP;
+    }
+    if found.mode() & PERMISSIONS != mode {
+        let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+    }
+    Ok(())
+}
+
 /// Creates `dir`, for its owner alone, and any missing parents. While it is empty, the path from the root of the file
 /// system is synced: an earlier process may have created it and died, or failed, before that.
 fn create_dir(dir: &Path) -> io::Result<()> {
@@ -225,12 +270,15 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 /// Permissions of the folder. Records name keys, and parked messages are kept whole: only the owner may read them.
 const PRIVATE_DIR: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
+const PERMISSIONS: u32 = 0o777;
+const GROUP: u32 = 0o070;
+const SUPERUSER: u32 = 0;
 const TMPFS: i128 = 0x0102_1994;
 const RAMFS: i128 = 0x8584_58f6;
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use rustix::process::geteuid;
 
     use super::*;
 
@@ -252,6 +300,37 @@ mod tests {
         });
         files.lock("lock").map(drop).expect("a lock");
         letting_go.join().expect("no panic");
+    }
+
+    #[test]
+    fn a_file_that_takes_the_place_of_another_has_its_owner_and_mode() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("log");
+        let mode = || fs::metadata(&path).expect("it is there").mode() & PERMISSIONS;
+        let owner = |name: &str| {
+            let found = fs::metadata(dir.path().join(name)).expect("it is there");
+            (found.uid(), found.gid())
+        };
+        let files = RealFiles::open(dir.path()).expect("a folder");
+        files.create("log").expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a right");
+        let replace = || {
+            files.create("next").expect("a file");
+            files.rename("next", "log").expect("renamed");
+        };
+        replace();
+        assert_eq!(mode(), 0o640);
+        // Nobody else may give a file away.
+        if geteuid().is_root() {
+            let other = Some(4_711);
+            std::os::unix::fs::chown(&path, other, other).expect("a right");
+            replace();
+            assert_eq!((owner("log"), mode()), ((4_711, 4_711), 0o640));
+            std::os::unix::fs::chown(dir.path(), other, other).expect("a right");
+            files.create("new").expect("a file");
+            files.lock("lock").map(drop).expect("a lock");
+            assert_eq!([owner("new"), owner("lock")], [(4_711, 4_711); 2]);
+        }
     }
 
     #[test]

@@ -50,16 +50,17 @@ impl JournalFile {
             return Err(error::poisoned());
         }
         self.name = log_name(name);
-        let present = files.list();
-        let present = present.map_err(|why| error::unopened("listing the producers", why))?;
-        if !present.contains(&self.name) {
-            *self = Self {
-                name: std::mem::take(&mut self.name),
-                ..Self::default()
-            };
-            return Ok(());
-        }
-        let file = self.opened(files)?;
+        let file = match files.open(&self.name) {
+            Ok(file) => file,
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
+                *self = Self {
+                    name: std::mem::take(&mut self.name),
+                    ..Self::default()
+                };
+                return Ok(());
+            }
+            Err(why) => return Err(error::unreadable(&self.name, why)),
+        };
         let mut header = [0; HEADER_LEN];
         let read = self.read(&*file, &mut header, 0)?;
         let header = generation(&header[..read]).map_err(|what| self.damaged(0, what))?;

@@ -4,20 +4,23 @@
 mod submissions;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use semel_conformance::TestClock;
 use semel_conformance::ingest::{IngestSubject, producer, sent, settled};
-use semel_core::Result;
 use semel_core::ingest::{GateAnswer, Numbering, Submission};
 use semel_core::port::ingest::{IngestJournal, Settled, Silence};
 use semel_core::port::producer::ProducerJournal;
-use semel_core::producer::{ProducerOrder, decode};
+use semel_core::producer::{ProducerEntry, ProducerOrder, decode};
+use semel_core::{Code, Result};
+use semel_store_embedded::files::RealFiles;
 use semel_store_embedded::{EmbeddedIngest, EmbeddedProducers, EmbeddedStore, Options};
 use tempfile::TempDir;
 
 use crate::crash::disk::{Disk, Plan, Survival};
 use crate::crash::planted::Planted;
+use crate::reads::Counted;
 
 struct Folder(TempDir);
 
@@ -54,6 +57,62 @@ async fn a_producer_that_sends_here_is_none_that_publishes_from_here() {
     assert_eq!((listed.len(), listed[0].epoch), (1, 9));
 }
 
+/// A request of a producer of this name.
+fn sent_by(name: &str, first: u64, texts: &[&'static str]) -> Submission {
+    let mut submission = sent(1, first, texts);
+    if let Numbering::Sender { producer: id, .. } = &mut submission.numbering {
+        *id = producer(name);
+    }
+    submission
+}
+
+#[tokio::test]
+async fn the_folder_is_listed_once_for_a_page_however_many_producers_there_are() {
+    let folder = TempDir::new().expect("a folder");
+    let files = Counted::new(RealFiles::open(folder.path()).expect("a folder"));
+    let calls = files.calls();
+    let lists = || calls.lists.swap(0, Ordering::Relaxed);
+    let ingest = EmbeddedIngest::open_in(Arc::new(files));
+    for number in 0..20 {
+        let name = format!("till-{number}");
+        let new = sent_by(&name, 1, &["a"]);
+        ingest.submit(&new).await.expect("taken");
+        let next = sent_by(&name, 2, &["b"]);
+        ingest.submit(&next).await.expect("taken");
+    }
+    assert_eq!(lists(), 0, "one producer is one file");
+    assert_eq!(ingest.page(None, 100).await.expect("a page").len(), 20);
+    assert_eq!(lists(), 1);
+}
+
+#[tokio::test]
+async fn a_damaged_log_hides_no_other_producer() {
+    let folder = TempDir::new().expect("a folder");
+    let ingest = EmbeddedIngest::new(folder.path());
+    for name in ["a", "b", "c"] {
+        let sent = sent_by(name, 1, &["x"]);
+        ingest.submit(&sent).await.expect("taken");
+    }
+    let log = folder.path().join("ingest").join("b.journal");
+    std::fs::write(log, b"no log").expect("written");
+    // For who has read it before, and for who has not.
+    for ingest in [ingest, EmbeddedIngest::new(folder.path())] {
+        let page = ingest.page(None, 10).await.expect("a page");
+        let is_sound = |it: &ProducerEntry| (it.damage.is_none(), it.streams.len());
+        let entries: Vec<_> = page.iter().map(is_sound).collect();
+        assert_eq!(entries, [(true, 1), (false, 0), (true, 1)]);
+        let fault = page[1].fault().expect("damage");
+        assert_eq!(fault.code(), Code::RecordCorrupt);
+        assert!(
+            fault.to_string().starts_with("b.journal is damaged"),
+            "{fault}"
+        );
+        // Who needs all of them is told.
+        let error = ingest.list().await.expect_err("damaged");
+        assert_eq!(error.code(), Code::RecordCorrupt);
+    }
+}
+
 #[tokio::test]
 async fn what_is_refused_leaves_no_file() {
     let folder = TempDir::new().expect("a folder");
@@ -69,10 +128,7 @@ async fn what_is_refused_leaves_no_file() {
             .count()
     };
     let before = files();
-    let mut other = sent(1, 2, &["b"]);
-    if let Numbering::Sender { producer: id, .. } = &mut other.numbering {
-        *id = producer("other");
-    }
+    let other = sent_by("other", 2, &["b"]);
     let answer = ingest.submit(&other).await;
     assert_eq!(answer.expect("an answer"), unknown);
     assert_eq!(files(), before);

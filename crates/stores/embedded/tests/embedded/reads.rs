@@ -64,13 +64,13 @@ async fn a_few_repeats_keep_nothing_in_memory() {
 }
 
 /// Counts the file reads while finished keys are claimed once more.
-async fn repeated(store: &EmbeddedStore, reads: &AtomicU64, name: &str) -> u64 {
-    let before = reads.load(Ordering::Relaxed);
+async fn repeated(store: &EmbeddedStore, calls: &Calls, name: &str) -> u64 {
+    let before = calls.reads.load(Ordering::Relaxed);
     let batch: Vec<_> = (0..NUMBER).map(|number| request(name, number)).collect();
     let answers = store.claim(batch.into()).await.expect("claims");
     let is_repeat = |answer: &Admission| matches!(answer, Admission::Replay { .. });
     assert!(answers.iter().all(is_repeat), "all of them are known");
-    reads.load(Ordering::Relaxed) - before
+    calls.reads.load(Ordering::Relaxed) - before
 }
 
 /// Claims and completes, each with an outcome of so many bytes.
@@ -119,21 +119,35 @@ fn claim_id(number: u32) -> ClaimId {
     ClaimId::from_u128(u128::from(number) + 1)
 }
 
-fn opened() -> (TempDir, EmbeddedStore, Arc<AtomicU64>) {
+fn opened() -> (TempDir, EmbeddedStore, Arc<Calls>) {
     let dir = TempDir::new_in("/dev/shm")
         .or_else(|_| TempDir::new())
         .expect("a folder");
-    let reads = Arc::new(AtomicU64::new(0));
-    let files = Counted(RealFiles::open(dir.path()).expect("opens"), reads.clone());
+    let files = Counted::new(RealFiles::open(dir.path()).expect("opens"));
+    let reads = files.calls();
     let clock = Arc::new(TestClock::new());
     let store = EmbeddedStore::open_in(Arc::new(files), clock, Options::default());
     (dir, store.expect("the store opens"), reads)
 }
 
-/// Files that count each read.
-struct Counted<T>(T, Arc<AtomicU64>);
+/// Files that count each read, and each list.
+pub(crate) struct Counted<T>(T, Arc<Calls>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    reads: AtomicU64,
+    pub(crate) lists: AtomicU64,
+}
 
 impl Counted<RealFiles> {
+    pub(crate) fn new(files: RealFiles) -> Self {
+        Self(files, Arc::default())
+    }
+
+    pub(crate) fn calls(&self) -> Arc<Calls> {
+        self.1.clone()
+    }
+
     fn counted(&self, file: Box<dyn File>) -> Box<dyn File> {
         Box::new(Counted(file, self.1.clone()))
     }
@@ -145,6 +159,7 @@ impl Files for Counted<RealFiles> {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
+        self.1.lists.fetch_add(1, Ordering::Relaxed);
         self.0.list()
     }
 
@@ -179,7 +194,7 @@ impl File for Counted<Box<dyn File>> {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.1.fetch_add(1, Ordering::Relaxed);
+        self.1.reads.fetch_add(1, Ordering::Relaxed);
         self.0.read_at(buffer, offset)
     }
 

@@ -65,6 +65,7 @@ pub(crate) fn entries(
                 epoch: some_number(row, 2)?,
                 is_frozen: some_number(row, 3)? != 0,
                 streams: Vec::new(),
+                damage: None,
             });
         }
         if let Some(entry) = entries.last_mut() {

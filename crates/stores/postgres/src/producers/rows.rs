@@ -79,6 +79,7 @@ pub(crate) fn entries(
                 epoch: whole(2)?,
                 is_frozen: Cells::try_get(row, 3).map_err(undone)?,
                 streams: Vec::new(),
+                damage: None,
             });
         }
         if let Some(entry) = entries.last_mut() {

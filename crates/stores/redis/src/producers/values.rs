@@ -107,6 +107,7 @@ pub(super) fn entry(
         epoch,
         is_frozen,
         streams,
+        damage: None,
     })
 }
 

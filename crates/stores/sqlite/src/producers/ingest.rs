@@ -1,8 +1,11 @@
 //! The journal of messages that others send here: rows of the journal of producers, under names that no producer of this
 //! store has.
 
+mod submissions;
+
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use semel_core::ingest::{GateAnswer, Position, SENDERS_TARGET, Submission, UNNUMBERED};
@@ -10,6 +13,7 @@ use semel_core::port::ingest::{Accepted, Forgotten, IngestJournal, Settled, Sile
 use semel_core::producer::{ProducerEntry, ProducerName, ProducerOrder, Standing};
 use semel_core::{Result, Timestamp};
 
+use self::submissions::Submissions;
 use super::SqliteProducers;
 use super::statements::{self, Names, number, stored, text};
 use crate::config::Options;
@@ -19,7 +23,11 @@ use crate::sql;
 /// The journal of messages that others send, in an SQLite file.
 ///
 /// The first submission makes the file, the tables of a store and those of the journal, as far as they are missing.
-pub struct SqliteIngest(SqliteProducers);
+/// Submissions that wait at the same time share a transaction.
+pub struct SqliteIngest {
+    journal: SqliteProducers,
+    submissions: Arc<Submissions>,
+}
 
 impl SqliteIngest {
     /// Returns the journal in this file, which is opened when it is first used. Needs a tokio runtime.
@@ -27,15 +35,17 @@ impl SqliteIngest {
     /// # Errors
     /// `InvalidConfig`: the path is empty
     pub fn new(path: &Path, options: Options) -> Result<Self> {
-        SqliteProducers::new(path, options).map(Self)
+        Ok(Self {
+            journal: SqliteProducers::new(path, options)?,
+            submissions: Arc::default(),
+        })
     }
 }
 
 impl IngestJournal for SqliteIngest {
     async fn submit(&self, submission: &Submission) -> Result<GateAnswer> {
-        let submission = submission.clone();
-        let submit = move |connection: &Connection| submit(connection, &submission);
-        self.0.thread().await?.write(submit).await
+        let thread = self.journal.thread().await?;
+        self.submissions.submit(thread, submission.clone()).await
     }
 
     async fn accepted(
@@ -47,7 +57,7 @@ impl IngestJournal for SqliteIngest {
     ) -> Result<Option<Accepted>> {
         let (name, of) = (row_name(producer), Box::<str>::from(stream));
         let read = move |connection: &Connection| accepted(connection, &name, &of, after, most);
-        self.0.thread().await?.read(read).await
+        self.journal.thread().await?.read(read).await
     }
 
     async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
@@ -69,7 +79,7 @@ impl IngestJournal for SqliteIngest {
             }
             Ok(())
         };
-        self.0.thread().await?.write(settle).await
+        self.journal.thread().await?.write(settle).await
     }
 
     async fn page(&self, after: Option<&ProducerName>, most: u32) -> Result<Vec<ProducerEntry>> {
@@ -77,7 +87,7 @@ impl IngestJournal for SqliteIngest {
         let page = move |connection: &Connection| {
             statements::page(connection, &SENDERS, after.as_ref(), most)
         };
-        match self.0.present().await? {
+        match self.journal.present().await? {
             Some(thread) => thread.read(page).await,
             None => Ok(Vec::new()),
         }
@@ -86,7 +96,7 @@ impl IngestJournal for SqliteIngest {
     async fn order(&self, name: &ProducerName, order: ProducerOrder) -> Result<bool> {
         let name = row_name(name);
         let order = move |connection: &Connection| statements::order(connection, &name, order);
-        match self.0.present().await? {
+        match self.journal.present().await? {
             Some(thread) => thread.write(order).await,
             None => Ok(false),
         }
@@ -95,7 +105,7 @@ impl IngestJournal for SqliteIngest {
     async fn forget(&self, silence: &Silence) -> Result<Forgotten> {
         let silence = silence.clone();
         let forget = move |connection: &Connection| forget(connection, &silence);
-        match self.0.present().await? {
+        match self.journal.present().await? {
             Some(thread) => thread.write(forget).await,
             None => Ok(Forgotten::default()),
         }
@@ -104,7 +114,7 @@ impl IngestJournal for SqliteIngest {
 
 impl fmt::Debug for SqliteIngest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SqliteIngest").field(&self.0).finish()
+        f.debug_tuple("SqliteIngest").field(&self.journal).finish()
     }
 }
 

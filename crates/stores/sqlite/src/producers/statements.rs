@@ -328,6 +328,7 @@ fn page_of_range(
                 epoch: whole(2)?,
                 is_frozen: row.get(3).map_err(undone)?,
                 streams: Vec::new(),
+                damage: None,
             });
         }
         if let Some(entry) = entries.last_mut() {

@@ -1,5 +1,6 @@
 //! The laws of the journal of producers over a file, and what is beyond them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -37,6 +38,12 @@ semel_conformance::producer_laws!(Journal);
 
 struct Ingest(TempDir);
 
+impl Ingest {
+    fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("semel.db")
+    }
+}
+
 impl IngestSubject for Ingest {
     type Journal = SqliteIngest;
 
@@ -45,8 +52,7 @@ impl IngestSubject for Ingest {
     }
 
     async fn journal(&self) -> SqliteIngest {
-        let path = self.0.path().join("semel.db");
-        SqliteIngest::new(&path, Options::default()).expect("a journal")
+        SqliteIngest::new(&self.path(), Options::default()).expect("a journal")
     }
 }
 
@@ -241,4 +247,69 @@ async fn a_journal_of_an_older_version_is_read_and_who_sent_there_is_silent_from
     assert_eq!(forget(2).await, [billing]);
     let left = journal.list().await.expect("a list");
     assert_eq!(left.len(), 1, "the other one waits");
+}
+
+/// A request of a producer of its own.
+fn of_its_own(number: u32) -> Submission {
+    let mut own = sent(1, 1, &["x"]);
+    if let Numbering::Sender { producer: id, .. } = &mut own.numbering {
+        *id = producer(&format!("till-{number}"));
+    }
+    own
+}
+
+/// Submits while the file is locked, so that all of them wait at the same time.
+async fn submitted_together(
+    journal: &Arc<SqliteIngest>,
+    subject: &Ingest,
+    submissions: Vec<Submission>,
+) -> Vec<bool> {
+    journal.submit(&of_its_own(0)).await.expect("the tables");
+    let other = Connection::open(subject.path()).expect("the file");
+    other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    let waiting = submissions.into_iter().map(|it| {
+        let journal = journal.clone();
+        tokio::spawn(async move { journal.submit(&it).await.is_ok() })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    // One thread runs them all: each is handed over before this goes on.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    other.execute_batch("COMMIT").expect("unlocked");
+    let mut answers = Vec::new();
+    for one in waiting {
+        answers.push(one.await.expect("no panic"));
+    }
+    answers
+}
+
+#[tokio::test]
+async fn submissions_that_wait_at_the_same_time_share_a_transaction() {
+    let subject = Ingest::open().await;
+    let journal = Arc::new(subject.journal().await);
+    let many = (1..=200).map(of_its_own).collect();
+    let answers = submitted_together(&journal, &subject, many).await;
+    assert_eq!(answers, [true; 200]);
+    let log = subject.path().with_extension("db-wal");
+    // Each transaction writes a page of each of four tables at least.
+    let pages = std::fs::metadata(log).expect("a log").len() / 4_096;
+    assert!(pages < 4 * 200, "{pages} pages");
+    assert_eq!(journal.list().await.expect("a list").len(), 201);
+}
+
+#[tokio::test]
+async fn a_submission_that_fails_keeps_no_other_from_the_file() {
+    let subject = Ingest::open().await;
+    let journal = Arc::new(subject.journal().await);
+    journal.submit(&of_its_own(0)).await.expect("the tables");
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON semel_producer_batches WHEN NEW.producer = 'ingest till-7' \
+                  BEGIN SELECT RAISE(ABORT, 'no'); END";
+    let other = Connection::open(subject.path()).expect("the file");
+    other.execute_batch(refuse).expect("a trigger");
+    let many = (1..=20).map(of_its_own).collect();
+    let answers = submitted_together(&journal, &subject, many).await;
+    let expected: Vec<_> = (1..=20).map(|number| number != 7).collect();
+    assert_eq!(answers, expected);
+    assert_eq!(journal.list().await.expect("a list").len(), 20);
 }

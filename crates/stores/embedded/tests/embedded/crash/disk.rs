@@ -384,7 +384,12 @@ impl Files for Disk {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
-        let inode = self.state().names.get(name).copied();
+        let state = self.state();
+        if state.is_off() {
+            return Err(io::Error::other("the power is off"));
+        }
+        let inode = state.names.get(name).copied();
+        drop(state);
         let inode = inode.ok_or(io::ErrorKind::NotFound)?;
         Ok(Box::new(DiskFile {
             disk: self.clone(),

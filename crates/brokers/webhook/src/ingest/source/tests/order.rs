@@ -20,6 +20,8 @@ struct Staged {
     told: Notify,
     /// Nothing is answered.
     is_away: AtomicBool,
+    /// The messages of `p` are damaged.
+    is_damaged: AtomicBool,
     /// Another holds the rows that would be forgotten.
     forgets_nobody: AtomicBool,
 }
@@ -59,6 +61,9 @@ impl IngestJournal for Staged {
 
     async fn settle(&self, producer: &ProducerName, stream: &str, settled: Settled) -> Result<()> {
         self.answered()?;
+        if self.is_damaged.load(Ordering::SeqCst) && producer.as_str() == "p" {
+            return Err(Error::new(ErrorKind::Corrupt, "damaged"));
+        }
         self.journal.settle(producer, stream, settled).await
     }
 
@@ -92,6 +97,28 @@ async fn confirmed(journal: &AnyIngestJournal) -> u64 {
     };
     let streams = entry.streams.iter();
     streams.map(|it: &StreamEntry| it.confirmed).sum()
+}
+
+#[tokio::test]
+async fn what_is_settled_is_recorded_though_the_log_of_another_producer_is_damaged() {
+    let (staged, journal) = staged();
+    let mut source = source(options(), &journal).await;
+    for name in ["p", "q"] {
+        let (status, _) = send(&source, numbered(name, 1, 1, &["a"])).await;
+        assert_eq!(status, 200);
+    }
+    let mut deliveries = fetch(&mut source).await;
+    while deliveries.len() < 2 {
+        deliveries.extend(fetch(&mut source).await);
+    }
+    staged.is_damaged.store(true, Ordering::SeqCst);
+    // Where it takes long, this records already, and is told of the damage.
+    let _ = source.acknowledge(&applied(&deliveries)).await;
+    let error = source.record().await.expect_err("damaged");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    let recorded = journal.list().await.expect("a list");
+    let recorded = recorded.iter().map(|it| it.streams[0].confirmed);
+    assert_eq!(recorded.collect::<Vec<_>>(), [0, 1]);
 }
 
 #[tokio::test]
