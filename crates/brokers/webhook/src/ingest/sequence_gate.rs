@@ -75,8 +75,9 @@ pub struct GatedSource {
     asked: BTreeSet<DeliveryId>,
     /// Those of them that belong to another consumer since.
     revoked: BTreeSet<DeliveryId>,
-    /// They wait for others.
-    held: BTreeMap<Numbers, Arrived>,
+    /// They wait for others. A message that came twice is there twice: neither is durable yet, so that neither may be
+    /// acknowledged as known.
+    held: BTreeMap<(Numbers, DeliveryId), Arrived>,
     /// The time at which all of these are asked about again: other workers may have what is missing.
     again_at: Instant,
     /// True once nothing more can come that would close a gap.
@@ -303,7 +304,7 @@ impl GatedSource {
         self.arrived.extend(open);
         if has_more {
             // One of these may be next now.
-            let follow = |numbers: &Numbers, _: &mut Arrived| numbers.producer == judged.producer;
+            let follow = |_: &_, it: &mut Arrived| it.numbers.producer == judged.producer;
             let following = self.held.extract_if(.., follow);
             self.arrived.extend(following.map(|(_, it)| it));
         }
@@ -326,15 +327,15 @@ impl GatedSource {
         if self.is_last_look || message.read_at + self.options.hold <= now {
             return self.refuse(message, why);
         }
-        if let Some(other) = self.held.remove(&message.numbers) {
-            // The same message twice: it waits once, since it came first.
+        let id = message.delivery.id;
+        let earlier = (message.numbers.clone(), DeliveryId(0))..=(message.numbers.clone(), id);
+        if let Some((_, other)) = self.held.range(earlier).next() {
             message.read_at = message.read_at.min(other.read_at);
-            self.known(other.delivery);
         }
-        self.held.insert(message.numbers.clone(), message);
+        self.held.insert((message.numbers.clone(), id), message);
         if self.held.len() > self.options.most_held {
             let oldest = self.held.iter().min_by_key(|(_, it)| it.read_at);
-            let oldest = oldest.map(|(numbers, _)| numbers.clone());
+            let oldest = oldest.map(|(place, _)| place.clone());
             if let Some(oldest) = oldest.and_then(|it| self.held.remove(&it)) {
                 let at = format!("{}, and too many wait", oldest.numbers.told()).into();
                 return self.refuse(oldest, Unusable::SequenceGap { at });
