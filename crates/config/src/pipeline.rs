@@ -119,16 +119,9 @@ pub(super) fn read(
     fields.default("transport", transport.to_string());
     let birth = fields.selector("birth");
     let order = order(&mut fields);
-    if let (Some(EffectSettings::Streamed(_)), Some(_)) = (&effect, &sequence_gate) {
-        let message = "a streamed effect keeps its place in the topic that it reads, and a sequence gate keeps the messages \
-                       in the store; leave one of them out";
-        fields.refuse_at(&["source", "producer"], Refusal::unsupported(message));
-    }
     let gate = gate(&mut fields, store);
-    if let (Some(EffectSettings::Streamed(_)), Some(node)) = (&effect, fields.node("entity")) {
-        let message =
-            "a version gate needs a store that keeps versions, which a changelog does not";
-        fields.unsupported("entity", node, message);
+    if let Some(EffectSettings::Streamed(_)) = &effect {
+        check_streamed(&mut fields, sequence_gate.is_some());
     }
     let window = pipeline_window(&mut fields, window);
     check_memory(&fields, source.as_ref(), window);
@@ -194,6 +187,20 @@ pub(super) fn read(
         waived,
         ownership,
     })
+}
+
+/// Refuses the gates that a streamed effect has no store for.
+fn check_streamed(fields: &mut Fields<'_>, has_sequence_gate: bool) {
+    if has_sequence_gate {
+        let message = "a streamed effect keeps its place in the topic that it reads, and a sequence gate keeps the messages \
+                       in the store; leave one of them out";
+        fields.refuse_at(&["source", "producer"], Refusal::unsupported(message));
+    }
+    if let Some(node) = fields.node("entity") {
+        let message =
+            "a version gate needs a store that keeps versions, which a changelog does not";
+        fields.unsupported("entity", node, message);
+    }
 }
 
 /// Checks what no table of a pipeline shows alone: two pipelines must not write one file or read standard

@@ -39,9 +39,9 @@ fn list(arguments: &List) -> Result<Exit> {
         });
         shown.await?;
         list.end()?;
-        let last = faults.pop();
+        let fault = faults.pop();
         faults.iter().for_each(output::failure);
-        last.map_or(Ok(Exit::Done), Err)
+        fault.map_or(Ok(Exit::Done), Err)
     })
 }
 

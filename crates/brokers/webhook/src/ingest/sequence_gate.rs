@@ -27,6 +27,7 @@ use numbers::{Numbers, restore};
 
 /// Settings of a sequence gate before a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct GateOptions {
     /// The id of the producer.
     pub producer: Selector,
@@ -304,9 +305,11 @@ impl GatedSource {
         self.arrived.extend(open);
         if has_more {
             // One of these may be next now.
-            let follow = |_: &_, it: &mut Arrived| it.numbers.producer == judged.producer;
-            let following = self.held.extract_if(.., follow);
-            self.arrived.extend(following.map(|(_, it)| it));
+            let held = std::mem::take(&mut self.held).into_iter();
+            let (following, others) = held
+                .partition::<BTreeMap<_, _>, _>(|(_, it)| it.numbers.producer == judged.producer);
+            self.held = others;
+            self.arrived.extend(following.into_values());
         }
         match judged.error {
             Some(error) if is_passing(&error) => {
