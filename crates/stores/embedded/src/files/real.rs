@@ -40,14 +40,14 @@ impl RealFiles {
     }
 
     /// Gives a file that the superuser made to the owner of the folder, who could not use it otherwise.
-    fn give_away(&self, made: &fs::File) {
-        let both = made
-            .metadata()
-            .and_then(|it| Ok((it, self.handle.metadata()?)));
-        if let Ok((file, folder)) = both
-            && file.uid() == SUPERUSER
+    fn give_away(&self, name: &str, made: &fs::File) {
+        let Ok(folder) = self.handle.metadata() else {
+            return;
+        };
+        let is_made_here = made.metadata().is_ok_and(|it| it.uid() == SUPERUSER)
             && folder.uid() != SUPERUSER
-        {
+            && has_one_name(&self.path(name), made);
+        if is_made_here {
             // Where that is not permitted, it stays what it is.
             let _ = fchown(made, Some(folder.uid()), Some(folder.gid()));
         }
@@ -105,7 +105,7 @@ impl Files for RealFiles {
                 Err(errno) => return Err(LockError::Failed(errno.into())),
             }
         };
-        self.give_away(&file);
+        self.give_away(name, &file);
         let pid = format!("{}\n", std::process::id());
         file.set_len(0)
             .and_then(|()| file.write_all_at(pid.as_bytes(), 0))
@@ -124,7 +124,7 @@ impl Files for RealFiles {
         options.read(true).write(true).create(true).truncate(true);
         options.mode(PRIVATE_FILE);
         let file = options.open(self.path(name))?;
-        self.give_away(&file);
+        self.give_away(name, &file);
         Ok(Box::new(RealFile(file)))
     }
 
@@ -204,6 +204,9 @@ impl Lock for RealLock {}
 /// that the superuser gives must not lock out whoever has the store.
 fn keep_owner(path: &Path, replaced: &fs::Metadata) -> io::Result<()> {
     let file = fs::File::open(path)?;
+    if !has_one_name(path, &file) {
+        return Ok(());
+    }
     let found = file.metadata()?;
     if (found.uid(), found.gid()) != (replaced.uid(), replaced.gid())
         && fchown(&file, Some(replaced.uid()), Some(replaced.gid())).is_err()
@@ -219,6 +222,17 @@ fn keep_owner(path: &Path, replaced: &fs::Metadata) -> io::Result<()> {
         let _ = file.set_permissions(fs::Permissions::from_mode(mode));
     }
     Ok(())
+}
+
+/// Tells whether an open file has this name and no other: whoever has the folder may have put a link to a file of somebody
+/// else there, whose owner and mode are not to be changed.
+fn has_one_name(path: &Path, file: &fs::File) -> bool {
+    let place = |it: &fs::Metadata| (it.dev(), it.ino(), it.nlink());
+    let (named, opened) = (fs::symlink_metadata(path), file.metadata());
+    match (named, opened) {
+        (Ok(named), Ok(opened)) => place(&named) == place(&opened) && opened.nlink() == 1,
+        _ => false,
+    }
 }
 
 /// Creates `dir`, for its owner alone, and any missing parents. While it is empty, the path from the root of the file
@@ -330,6 +344,47 @@ mod tests {
             files.create("new").expect("a file");
             files.lock("lock").map(drop).expect("a lock");
             assert_eq!([owner("new"), owner("lock")], [(4_711, 4_711); 2]);
+        }
+    }
+
+    /// A link in the folder could have a file of the superuser given to whoever has the folder.
+    #[test]
+    fn a_link_to_a_file_elsewhere_gives_no_one_that_file() {
+        type Link = fn(&Path, &Path) -> io::Result<()>;
+        let (dir, elsewhere) = (tempfile::tempdir(), tempfile::tempdir());
+        let (dir, elsewhere) = (dir.expect("a folder"), elsewhere.expect("a folder"));
+        let files = RealFiles::open(dir.path()).expect("a folder");
+        let secret = elsewhere.path().join("secret");
+        let state = || {
+            let found = fs::metadata(&secret).expect("it is there");
+            (found.uid(), found.gid(), found.mode() & PERMISSIONS)
+        };
+        fs::write(&secret, "").expect("a file");
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("a right");
+        files.create("log").expect("a file");
+        let log = dir.path().join("log");
+        fs::set_permissions(&log, fs::Permissions::from_mode(0o644)).expect("a right");
+        // Only the superuser has anything to give; of anybody else, the mode alone would show it.
+        if geteuid().is_root() {
+            let other = Some(4_711);
+            std::os::unix::fs::chown(&log, other, other).expect("a right");
+            std::os::unix::fs::chown(dir.path(), other, other).expect("a right");
+        }
+        let before = state();
+        let symbolic: Link = |to, from| std::os::unix::fs::symlink(to, from);
+        let hard: Link = |to, from| fs::hard_link(to, from);
+        for link in [symbolic, hard] {
+            for name in ["lock", "next"] {
+                link(&secret, &dir.path().join(name)).expect("a link");
+            }
+            files.lock("lock").map(drop).expect("a lock");
+            files.create("next").expect("a file");
+            files.rename("next", "log").expect("renamed");
+            assert_eq!(state(), before);
+            fs::remove_file(dir.path().join("lock")).expect("removed");
+            fs::remove_file(&log).expect("removed");
+            files.create("log").expect("a file");
+            fs::set_permissions(&log, fs::Permissions::from_mode(0o644)).expect("a right");
         }
     }
 
