@@ -2,7 +2,10 @@
 //! what is known is a duplicate; what is missing is waited for. Not for deciding about messages, which the journal does.
 
 mod judging;
+mod message_queue;
 mod numbers;
+mod options;
+mod upstream;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -14,40 +17,19 @@ use semel_core::port::source::{
     Acknowledgement, AnySource, Delivery, DeliveryId, Fetched, Judgement, Progress, Source,
 };
 use semel_core::producer::ProducerName;
-use semel_core::select::Selector;
-use semel_core::{Clock, Code, Error, ErrorKind, Fate, Result, Unusable};
-use tokio::task::{JoinHandle, JoinSet};
+use semel_core::{Clock, Code, Error, ErrorKind, Result, Unusable};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Gate;
 use super::options::IngestOptions;
 use super::source::{BETWEEN_TRIES, IngestSource, is_passing, until};
 use judging::{Arrived, Judged, Word, judge};
+use message_queue::Held;
 use numbers::{Numbers, restore};
+use upstream::{Upstream, acknowledgements};
 
-/// Settings of a sequence gate before a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
-pub struct GateOptions {
-    /// The id of the producer.
-    pub producer: Selector,
-    /// The epoch of its opening.
-    pub epoch: Selector,
-    /// The sequence of the message.
-    pub sequence: Selector,
-    /// True if messages without an identity are set aside.
-    pub is_required: bool,
-    /// True if a producer that is not on record may begin with any sequence.
-    pub is_any_first: bool,
-    /// True if other workers may have the same journal.
-    pub is_shared: bool,
-    /// True if a gap that lasts ends the source, instead of setting aside what is behind it.
-    pub stops_at_gap: bool,
-    /// The time for which a message is held for those that are missing before it.
-    pub hold: Duration,
-    /// The most messages that are held.
-    pub most_held: usize,
-}
+pub use options::GateOptions;
 
 /// A source with a sequence gate before it.
 ///
@@ -55,12 +37,7 @@ pub struct GateOptions {
 /// before it is acknowledged; from the journal it is handed over.
 pub struct GatedSource {
     options: GateOptions,
-    /// The source; not there while it is told something.
-    inner: Option<AnySource>,
-    telling: Option<JoinHandle<AnySource>>,
-    /// The last word of the source.
-    progress: Option<Progress>,
-    hold: Option<Duration>,
+    upstream: Upstream,
     has_ended: bool,
     /// The messages that the journal took.
     journal: IngestSource,
@@ -76,10 +53,8 @@ pub struct GatedSource {
     asked: BTreeSet<DeliveryId>,
     /// Those of them that belong to another consumer since.
     revoked: BTreeSet<DeliveryId>,
-    /// They wait for others. A message that came twice is there twice: neither is durable yet, so that neither may be
-    /// acknowledged as known.
-    held: BTreeMap<(Numbers, DeliveryId), Arrived>,
-    /// The time at which all of these are asked about again: other workers may have what is missing.
+    held: Held,
+    /// The time at which all that are held are asked about again: other workers may have what is missing.
     again_at: Instant,
     /// True once nothing more can come that would close a gap.
     is_last_look: bool,
@@ -119,11 +94,9 @@ impl GatedSource {
         let now = Instant::now();
         Ok(Self {
             journal: opened.await?,
+            held: Held::new(options.hold, options.most_held),
             options,
-            progress: inner.progress(),
-            hold: inner.hold(),
-            inner: Some(inner),
-            telling: None,
+            upstream: Upstream::new(inner),
             has_ended: false,
             next_id: 0,
             out: BTreeMap::new(),
@@ -132,7 +105,6 @@ impl GatedSource {
             calls: JoinSet::new(),
             asked: BTreeSet::new(),
             revoked: BTreeSet::new(),
-            held: BTreeMap::new(),
             again_at: now,
             is_last_look: false,
             to_tell: Vec::new(),
@@ -219,7 +191,7 @@ impl GatedSource {
             Fetched::Revoked(revoked) => {
                 let gone: BTreeSet<_> = revoked.into_iter().collect();
                 self.arrived.retain(|it| !gone.contains(&it.delivery.id));
-                self.held.retain(|_, it| !gone.contains(&it.delivery.id));
+                self.held.drop_all(&gone);
                 self.passed.retain(|it| !gone.contains(&it.id));
                 self.revoked.extend(self.asked.intersection(&gone));
                 let out = self.out.iter();
@@ -242,14 +214,12 @@ impl GatedSource {
             return;
         }
         if self.again_at <= now {
-            self.arrived
-                .extend(std::mem::take(&mut self.held).into_values());
+            self.arrived.extend(self.held.take());
             self.again_at = now + BETWEEN_LOOKS;
         }
         if self.has_ended && self.arrived.is_empty() && !self.held.is_empty() {
             self.is_last_look = true;
-            self.arrived
-                .extend(std::mem::take(&mut self.held).into_values());
+            self.arrived.extend(self.held.take());
         }
         let mut groups = BTreeMap::<ProducerName, Vec<Arrived>>::new();
         for message in self.arrived.drain(..) {
@@ -305,11 +275,7 @@ impl GatedSource {
         self.arrived.extend(open);
         if has_more {
             // One of these may be next now.
-            let held = std::mem::take(&mut self.held).into_iter();
-            let (following, others) = held
-                .partition::<BTreeMap<_, _>, _>(|(_, it)| it.numbers.producer == judged.producer);
-            self.held = others;
-            self.arrived.extend(following.into_values());
+            self.arrived.extend(self.held.take_of(&judged.producer));
         }
         match judged.error {
             Some(error) if is_passing(&error) => {
@@ -326,73 +292,48 @@ impl GatedSource {
     }
 
     /// Holds a message for those that are missing before it, unless it was held for long enough.
-    fn wait(&mut self, mut message: Arrived, why: Unusable, now: Instant) -> Result<()> {
-        if self.is_last_look || message.read_at + self.options.hold <= now {
+    fn wait(&mut self, message: Arrived, why: Unusable, now: Instant) -> Result<()> {
+        if self.is_last_look || self.held.is_over(&message, now) {
             return self.refuse(message, why);
         }
-        let id = message.delivery.id;
-        let earlier = (message.numbers.clone(), DeliveryId(0))..=(message.numbers.clone(), id);
-        if let Some((_, other)) = self.held.range(earlier).next() {
-            message.read_at = message.read_at.min(other.read_at);
-        }
-        self.held.insert((message.numbers.clone(), id), message);
-        if self.held.len() > self.options.most_held {
-            let oldest = self.held.iter().min_by_key(|(_, it)| it.read_at);
-            let oldest = oldest.map(|(place, _)| place.clone());
-            if let Some(oldest) = oldest.and_then(|it| self.held.remove(&it)) {
+        match self.held.hold(message) {
+            Some(oldest) => {
                 let at = format!("{}, and too many wait", oldest.numbers.told()).into();
-                return self.refuse(oldest, Unusable::SequenceGap { at });
+                self.refuse(oldest, Unusable::SequenceGap { at })
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Has the source told what is durable, and that what waits here is still worked on, apart from the fetch, which may be
-    /// cancelled.
+    /// Has the source told what is durable, and, in time, that what waits here is still worked on.
     fn tell(&mut self, now: Instant) {
         let waits = !self.held.is_empty() || !self.arrived.is_empty() || !self.asked.is_empty();
         let is_due = waits && self.extend_at().is_some_and(|at| at <= now);
-        if self.to_tell.is_empty() && !is_due {
+        if self.upstream.is_being_told() || self.to_tell.is_empty() && !is_due {
             return;
         }
-        let Some(mut inner) = self.inner.take() else {
-            return;
-        };
-        let told = durable(&mut self.to_tell);
-        let kept = if is_due { self.waiting() } else { Vec::new() };
-        self.extended_at = now;
-        self.telling = Some(tokio::spawn(async move {
-            // What is not heard is delivered again, and known.
-            let _ = inner.acknowledge(&told).await;
-            if !kept.is_empty() {
-                let _ = inner.extend(&kept).await;
-            }
-            inner
-        }));
+        let mut worked_on = Vec::new();
+        if is_due {
+            worked_on = self.waiting();
+            self.extended_at = now;
+        }
+        let durable = acknowledgements(&mut self.to_tell);
+        self.upstream.tell(durable, worked_on);
     }
 
     /// The time at which the source is to be told that what waits here is still worked on.
     fn extend_at(&self) -> Option<Instant> {
-        self.hold.map(|hold| self.extended_at + hold / 3)
+        let hold = self.upstream.hold;
+        hold.map(|hold| self.extended_at + hold / 3)
     }
 
     /// Returns the deliveries of the source that nobody has outside of this one.
     fn waiting(&self) -> Vec<DeliveryId> {
-        let arrived = self.arrived.iter().chain(self.held.values());
-        let arrived = arrived.map(|it| it.delivery.id);
+        let arrived = self.arrived.iter().map(|it| it.delivery.id);
         let passed = self.passed.iter().map(|it| it.id);
         let asked = self.asked.iter().copied();
-        arrived.chain(passed).chain(asked).collect()
-    }
-
-    /// Returns the source, once it is told what it is told now.
-    async fn inner(&mut self) -> Result<&mut AnySource> {
-        if let Some(telling) = &mut self.telling {
-            let inner = telling.await.map_err(|_| gone())?;
-            self.telling = None;
-            self.inner = Some(inner);
-        }
-        self.inner.as_mut().ok_or_else(gone)
+        let waiting = arrived.chain(self.held.deliveries());
+        waiting.chain(passed).chain(asked).collect()
     }
 
     /// Tells whether the source is to be read: not while much waits to be run.
@@ -410,7 +351,7 @@ impl GatedSource {
     /// Tells whether there will never be another delivery.
     fn is_done(&self) -> bool {
         let is_quiet = self.calls.is_empty() && self.arrived.is_empty() && self.held.is_empty();
-        let is_told = self.telling.is_none() && self.to_tell.is_empty();
+        let is_told = !self.upstream.is_being_told() && self.to_tell.is_empty();
         self.has_ended && is_quiet && is_told && self.gate().lanes().is_done()
     }
 
@@ -424,7 +365,7 @@ impl GatedSource {
             return None;
         }
         let again = (self.calls.is_empty() && !self.held.is_empty()).then_some(self.again_at);
-        let extend = self.extend_at().filter(|_| self.telling.is_none());
+        let extend = self.extend_at().filter(|_| !self.upstream.is_being_told());
         again.into_iter().chain(extend).min()
     }
 
@@ -457,13 +398,11 @@ impl Source for GatedSource {
             let look_at = self.next_look();
             let wants_more = self.wants_more(max);
             let Self {
-                inner,
-                telling,
+                upstream,
                 journal,
                 calls,
                 ..
             } = self;
-            let is_here = inner.is_some();
             tokio::select! {
                 biased;
                 Some(judged) = calls.join_next() => {
@@ -471,10 +410,6 @@ impl Source for GatedSource {
                     if let Some(said) = self.judged(judged)? {
                         return Ok(said);
                     }
-                }
-                told = joined(telling) => {
-                    self.telling = None;
-                    self.inner = Some(told?);
                 }
                 fetched = journal.fetch(max) => match fetched? {
                     Fetched::Deliveries(mut deliveries) => {
@@ -487,12 +422,8 @@ impl Source for GatedSource {
                     }
                     said => return Ok(said),
                 },
-                fetched = fetch(inner, max), if wants_more && is_here => {
-                    let fetched = fetched?;
-                    if let Some(inner) = &self.inner {
-                        (self.progress, self.hold) = (inner.progress(), inner.hold());
-                    }
-                    if let Some(said) = self.heard(fetched) {
+                fetched = upstream.fetch(max, wants_more) => {
+                    if let Some(said) = fetched?.and_then(|it| self.heard(it)) {
                         return Ok(said);
                     }
                 }
@@ -512,7 +443,11 @@ impl Source for GatedSource {
         }
         let recorded = self.journal.acknowledge(&of_journal).await;
         if !of_broker.is_empty() {
-            self.inner().await?.acknowledge(&of_broker).await?;
+            self.upstream
+                .source()
+                .await?
+                .acknowledge(&of_broker)
+                .await?;
         }
         recorded
     }
@@ -524,7 +459,7 @@ impl Source for GatedSource {
         }
         let given_back = self.journal.requeue(&of_journal).await;
         if !of_broker.is_empty() {
-            self.inner().await?.requeue(&of_broker).await?;
+            self.upstream.source().await?.requeue(&of_broker).await?;
         }
         given_back
     }
@@ -534,7 +469,7 @@ impl Source for GatedSource {
         if of_broker.is_empty() {
             return Ok(());
         }
-        self.inner().await?.extend(&of_broker).await
+        self.upstream.source().await?.extend(&of_broker).await
     }
 
     /// Waits until the journal has answered, has the source told what is durable, and gives back what is not.
@@ -550,9 +485,9 @@ impl Source for GatedSource {
         }
         self.asked.clear();
         let recorded = self.journal.close().await;
-        let told = durable(&mut self.to_tell);
+        let told = acknowledgements(&mut self.to_tell);
         let given_back = self.waiting();
-        let inner = self.inner().await?;
+        let inner = self.upstream.source().await?;
         let heard = inner.acknowledge(&told).await;
         let returned = inner.requeue(&given_back).await;
         let closed = inner.close().await;
@@ -560,11 +495,11 @@ impl Source for GatedSource {
     }
 
     fn progress(&self) -> Option<Progress> {
-        self.progress
+        self.upstream.progress
     }
 
     fn hold(&self) -> Option<Duration> {
-        self.hold
+        self.upstream.hold
     }
 }
 
@@ -573,29 +508,6 @@ impl fmt::Debug for GatedSource {
         f.debug_struct("GatedSource")
             .field("options", &self.options)
             .finish_non_exhaustive()
-    }
-}
-
-/// Takes what is durable in the journal, to be acknowledged.
-fn durable(to_tell: &mut Vec<DeliveryId>) -> Vec<Acknowledgement> {
-    let told = std::mem::take(to_tell).into_iter();
-    told.map(|id| Acknowledgement::new(id, Fate::Applied))
-        .collect()
-}
-
-/// Fetches from a source that is there; waits for ever without one.
-async fn fetch(inner: &mut Option<AnySource>, max: usize) -> Result<Fetched> {
-    match inner {
-        Some(inner) => inner.fetch(max).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until the source is told, if it is told something.
-async fn joined(telling: &mut Option<JoinHandle<AnySource>>) -> Result<AnySource> {
-    match telling {
-        Some(telling) => telling.await.map_err(|_| gone()),
-        None => std::future::pending().await,
     }
 }
 

@@ -3,7 +3,8 @@ use std::sync::{Mutex, PoisonError};
 use semel_conformance::TestClock;
 use semel_core::port::ingest::IngestJournal;
 use semel_core::producer::ProducerOrder;
-use semel_core::{ByteString, Timestamp};
+use semel_core::select::Selector;
+use semel_core::{ByteString, Fate, Timestamp};
 use semel_store_memory::MemoryIngest;
 
 use super::*;
@@ -18,6 +19,8 @@ struct Book {
     next_id: u64,
     acknowledged: Vec<String>,
     requeued: usize,
+    extended: Vec<DeliveryId>,
+    hold: Option<Duration>,
     ends: bool,
 }
 
@@ -91,12 +94,17 @@ impl Source for Session {
         Ok(())
     }
 
-    async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+    async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
+        self.broker.book().extended.extend(batch);
         Ok(())
     }
 
     fn progress(&self) -> Option<Progress> {
         None
+    }
+
+    fn hold(&self) -> Option<Duration> {
+        self.broker.book().hold
     }
 }
 
@@ -278,10 +286,10 @@ async fn later_messages_wait_for_the_missing_one_and_are_not_acknowledged() {
     broker.send("till", 1, 2);
     broker.send("other", 1, 1);
     assert_eq!(take(&mut source, 1).await, [of("other-1-1", "runs")]);
-    assert_eq!(source.held.len(), 2);
+    assert_eq!(source.held.deliveries().count(), 2);
     // The same once more, as a broker repeats it: to acknowledge either would lose both, were this worker killed now.
     broker.send("till", 1, 3);
-    while source.held.len() < 3 {
+    while source.held.deliveries().count() < 3 {
         let _ = tokio::time::timeout(Duration::from_millis(5), source.fetch(10)).await;
     }
     assert_eq!(broker.acknowledged(), ["t:other-1-1"]);
@@ -293,6 +301,22 @@ async fn later_messages_wait_for_the_missing_one_and_are_not_acknowledged() {
     expected.insert(2, of("till-1-3", "known"));
     assert_eq!(all, expected);
     assert!(source.held.is_empty());
+}
+
+/// The broker would deliver it to another consumer, again and again.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_is_extended_while_others_are_acknowledged() {
+    let (broker, journal) = (Broker::default(), journal());
+    broker.book().hold = Some(Duration::from_secs(30));
+    let mut source = gated(&broker, options(), &journal).await;
+    broker.send("till", 1, 2);
+    for sequence in 1..=20 {
+        broker.send("other", 1, sequence);
+        let runs = [of(&format!("other-1-{sequence}"), "runs")];
+        assert_eq!(take(&mut source, 1).await, runs);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(broker.book().extended, [DeliveryId(0)]);
 }
 
 #[tokio::test]
@@ -346,7 +370,7 @@ async fn no_more_are_held_than_the_settings_allow() {
         matches!(&*set_aside, [(_, "sequence-gap")]),
         "{set_aside:?}"
     );
-    assert_eq!(source.held.len(), 2);
+    assert_eq!(source.held.deliveries().count(), 2);
     source.close().await.expect("closed");
     assert_eq!(broker.book().requeued, 2, "the others are given back");
 }
@@ -418,7 +442,7 @@ async fn what_another_consumer_has_now_is_neither_held_nor_set_aside() {
     broker.send("till", 1, 2);
     broker.send("other", 1, 1);
     assert_eq!(take(&mut source, 1).await, [of("other-1-1", "runs")]);
-    let held: Vec<_> = source.held.values().map(|it| it.delivery.id).collect();
+    let held: Vec<_> = source.held.deliveries().collect();
     let revoked = source.heard(Fetched::Revoked(held));
     assert!(matches!(revoked, Some(Fetched::Revoked(out)) if out.is_empty()));
     assert!(source.held.is_empty());
