@@ -6,6 +6,7 @@ mod bulk;
 mod dead_letters;
 mod doubt;
 mod figures;
+mod finite_source;
 mod judgement;
 mod lease;
 mod open;

@@ -2,47 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use semel_core::port::source::{
-    Acknowledgement, Delivery, DeliveryId, Fetched, Judgement, Progress, Source,
-};
-use semel_core::{Claimant, Result, Unusable};
-use semel_engine::event::Unobserved;
-use semel_engine::handler::Builder;
-use semel_engine::once::Settings;
+use semel_core::Unusable;
+use semel_core::port::source::{Delivery, DeliveryId, Judgement};
 use semel_engine::summary::Fate;
-use semel_engine::surroundings::Surroundings;
-use semel_engine::system::{SystemClock, SystemEntropy};
 
+use super::finite_source::FiniteSource;
 use crate::world::World;
-
-/// Hands over its messages, ends, and notes what it is told.
-struct Once(Vec<Delivery>, Arc<Mutex<Vec<Acknowledgement>>>);
-
-impl Source for Once {
-    async fn fetch(&mut self, _: usize) -> Result<Fetched> {
-        Ok(match std::mem::take(&mut self.0) {
-            none if none.is_empty() => Fetched::Ended,
-            all => Fetched::Deliveries(all),
-        })
-    }
-
-    async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
-        self.1.lock().expect("no panic").extend(batch);
-        Ok(())
-    }
-
-    async fn requeue(&mut self, _: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    async fn extend(&mut self, _: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        None
-    }
-}
 
 /// Ten known messages, then as many refused ones as would end a pipeline whose selector finds no key, then a new one.
 #[tokio::test]
@@ -59,16 +24,8 @@ async fn what_a_gate_knows_is_a_duplicate_and_what_it_refuses_is_set_aside_for_i
         };
         delivery
     });
-    let told = Arc::<Mutex<Vec<_>>>::default();
-    let source = Once(deliveries.collect(), Arc::clone(&told));
-    let surroundings = Surroundings {
-        clock: Arc::new(SystemClock::new()),
-        entropy: Arc::new(SystemEntropy),
-        claimant: Claimant::random(&SystemEntropy),
-        observer: Arc::new(Unobserved),
-    };
-    let store = world.store.clone();
-    let builder = Builder::new("jobs", source, store, surroundings, &Settings::default());
+    let source = FiniteSource::of(deliveries);
+    let (told, builder) = (source.told(), source.builder(&world));
     let builder = builder.key("json:/id").expect("a selector");
     let ran = Arc::<Mutex<Vec<_>>>::default();
     let seen = Arc::clone(&ran);

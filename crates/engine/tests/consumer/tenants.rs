@@ -1,19 +1,15 @@
 //! Pipelines whose messages have tenants: one key of two tenants is two operations, and neither waits for the other.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::port::source::{Acknowledgement, Delivery, DeliveryId, Fetched, Progress, Source};
+use semel_core::port::source::{Delivery, DeliveryId};
 use semel_core::port::store::ListQuery;
-use semel_core::{Claimant, ErrorKind, Result, Scope, StateKind, Store};
+use semel_core::{ErrorKind, Scope, StateKind, Store};
 use semel_engine::effect::Class;
-use semel_engine::event::Unobserved;
 use semel_engine::handler::Builder;
-use semel_engine::once::Settings;
 use semel_engine::summary::Fate;
-use semel_engine::surroundings::Surroundings;
-use semel_engine::system::{SystemClock, SystemEntropy};
 
+use super::finite_source::FiniteSource;
 use crate::world::broker::Broker;
 use crate::world::message::{Message, member};
 use crate::world::scripted::{Act, Scripted, not_applied};
@@ -169,47 +165,12 @@ async fn a_message_without_a_tenant_is_quarantined_however_many_come_first() {
     assert_eq!(broker.unacknowledged(), 0);
 }
 
-/// Hands over its messages, and ends.
-struct Once(Vec<Delivery>);
-
-impl Source for Once {
-    async fn fetch(&mut self, _: usize) -> Result<Fetched> {
-        Ok(match std::mem::take(&mut self.0) {
-            none if none.is_empty() => Fetched::Ended,
-            all => Fetched::Deliveries(all),
-        })
-    }
-
-    async fn acknowledge(&mut self, _: &[Acknowledgement]) -> Result<()> {
-        Ok(())
-    }
-
-    async fn requeue(&mut self, _: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    async fn extend(&mut self, _: &[DeliveryId]) -> Result<()> {
-        Ok(())
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        None
-    }
-}
-
-fn builder(world: &World, payloads: &[&str]) -> Builder<impl Store + Clone + use<>, Once> {
+fn builder(world: &World, payloads: &[&str]) -> Builder<impl Store + Clone + use<>, FiniteSource> {
     let deliveries = payloads.iter().zip(0..).map(|(payload, id)| {
         let coordinates = format!("place {id}");
         Delivery::new(DeliveryId(id), (*payload).to_owned(), coordinates)
     });
-    let surroundings = Surroundings {
-        clock: Arc::new(SystemClock::new()),
-        entropy: Arc::new(SystemEntropy),
-        claimant: Claimant::random(&SystemEntropy),
-        observer: Arc::new(Unobserved),
-    };
-    let (source, store) = (Once(deliveries.collect()), world.store.clone());
-    Builder::new("jobs", source, store, surroundings, &Settings::default())
+    FiniteSource::of(deliveries).builder(world)
 }
 
 #[tokio::test]
