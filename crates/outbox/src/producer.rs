@@ -6,6 +6,7 @@
 
 mod event;
 mod feed;
+mod file_state;
 mod group;
 mod rows;
 mod run;

@@ -123,28 +123,14 @@ impl Job<'_> {
             let report = PublicationReport::unopened(producer, stream, &self.address);
             return self.end(report, &ProducerSummary::default(), Some(&stop), false);
         };
-        let Begun {
-            producer,
-            input,
-            checked,
-            mark,
-            warnings,
-            teller,
-            clock,
-            began,
-        } = begun;
+        let (checked, mark, producer) = (begun.checked, begun.mark, begun.producer);
         let stream = &self.arguments.stream;
-        let skipped = mark.map_or(0, |it| it.rows);
+        let (skipped, bytes) = mark.map_or((0, 0), |it| (it.rows, it.bytes));
         let mut report =
             PublicationReport::of(producer.incarnation(), stream, &self.address, skipped);
-        report.warnings = warnings;
-        let rows = is_left(checked, mark).then(|| {
-            input.read(
-                rules,
-                checked,
-                mark.map_or((0, 0), |it| (it.rows, it.bytes)),
-            )
-        });
+        report.warnings = begun.warnings;
+        let input = begun.input;
+        let rows = is_left(checked, mark).then(|| input.read(rules, checked, (skipped, bytes)));
         let mut handed_over = Feed::default();
         let fed = handed_over
             .hand_over(&producer, rows, stopped.clone())
@@ -158,7 +144,7 @@ impl Job<'_> {
         beside.shutdown().await;
         bars.clear();
         let (summary, is_stopped) = summary?;
-        report.elapsed = clock.monotonic().saturating_sub(began);
+        report.elapsed = begun.clock.monotonic().saturating_sub(begun.began);
         if let Err(error) = fed {
             return self.broken_off(report, &summary, error);
         }
@@ -172,7 +158,7 @@ impl Job<'_> {
                 Some(publication::stopped_pipe(&name, &taken, &show))
             }
         };
-        self.end(report, &summary, stop.as_deref(), teller.is_frozen())
+        self.end(report, &summary, stop.as_deref(), begun.teller.is_frozen())
     }
 
     /// Reads a kept input, makes sure of the place on the broker and of the store, and opens the producer.

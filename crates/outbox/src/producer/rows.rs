@@ -1,9 +1,8 @@
 //! The rows of an input: read line by line, by a thread of their own, and made messages of.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -11,6 +10,8 @@ use semel_core::producer::{InputMark, ProducerMessage};
 use semel_core::select::{Message, Selected, Selector, View};
 use semel_core::{Code, Error, ErrorKind, Result};
 use tokio::sync::mpsc;
+
+use super::file_state::{FileChange, FileState};
 
 /// An input: a file, or what flows through standard input.
 #[derive(Debug)]
@@ -26,35 +27,6 @@ pub struct RowInput {
     opened: FileState,
     /// True if it can be read again from its beginning.
     pub is_kept: bool,
-}
-
-/// The identity of a file, and what a change of it changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState {
-    /// Device and inode.
-    identity: (u64, u64),
-    /// Seconds and nanoseconds of its last change.
-    changed_at: (i64, i64),
-    bytes: u64,
-}
-
-impl FileState {
-    fn of(about: &Metadata) -> Self {
-        Self {
-            identity: (about.dev(), about.ino()),
-            changed_at: (about.mtime(), about.mtime_nsec()),
-            bytes: about.len(),
-        }
-    }
-}
-
-/// The way in which a file is another one than when it was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FileChange {
-    /// Something else is in it, or may be.
-    Changed,
-    /// Another file has its name.
-    Replaced,
 }
 
 impl RowInput {
@@ -103,17 +75,6 @@ impl RowInput {
             is_kept,
             file,
         })
-    }
-
-    /// Tells how the file is another one than when it was opened; none if it is not. Who removes it changes nothing.
-    fn change(&self) -> Option<FileChange> {
-        let now = self.file.metadata().map(|it| FileState::of(&it));
-        if now.ok() != Some(self.opened) {
-            return Some(FileChange::Changed);
-        }
-        let named = std::fs::metadata(self.path.as_deref()?).ok()?;
-        let is_other = FileState::of(&named).identity != self.opened.identity;
-        is_other.then_some(FileChange::Replaced)
     }
 
     fn unreadable(&self, error: std::io::Error) -> Error {
@@ -275,7 +236,7 @@ impl RowInput {
             if is_end || is_full || is_idle {
                 let is_read = checked.is_some_and(|it| bytes >= it.bytes);
                 if is_read && change.is_none() {
-                    change = Some(self.change());
+                    change = Some(self.opened.change(&self.file, self.path.as_deref()));
                 }
                 batch.mark = checked.map(|it| InputMark {
                     digest: it.digest,
