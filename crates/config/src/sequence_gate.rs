@@ -8,8 +8,9 @@ use semel_core::select::Selector;
 
 use super::fields::Fields;
 
-/// Reads the settings of a gate; nothing where none of them is written.
-pub(super) fn read(source: &mut Fields<'_>) -> Option<GateOptions> {
+/// Reads the settings of a gate before a source; nothing where none of them is written. `bound` says what bounds the messages
+/// that the source hands over before one is settled, if anything does.
+pub(super) fn read(source: &mut Fields<'_>, bound: Option<&str>) -> Option<GateOptions> {
     if !ALL.iter().any(|name| source.is_written(name)) {
         return None;
     }
@@ -21,7 +22,7 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<GateOptions> {
     let is_required = source.boolean_or("require", false);
     let is_any_first = source.choice_or("first", ("one", false), &[("any", true)]);
     let stops_at_gap = source.choice_or("on_gap", ("quarantine", false), &[("stop", true)]);
-    let (hold, most_held) = hold(source);
+    let (hold, most_held) = hold(source, bound);
     if !SELECTORS.iter().any(|(name, _)| source.is_written(name)) {
         let written = OTHERS.into_iter().find(|name| source.is_written(name));
         if let Some((name, node)) = written.and_then(|name| Some((name, source.node(name)?))) {
@@ -43,11 +44,20 @@ pub(super) fn read(source: &mut Fields<'_>) -> Option<GateOptions> {
 }
 
 /// Reads how long, and how many messages are held for those that are missing before them.
-fn hold(source: &mut Fields<'_>) -> (Duration, usize) {
+fn hold(source: &mut Fields<'_>, bound: Option<&str>) -> (Duration, Option<usize>) {
     let Some(mut hold) = source.optional_sub("hold") else {
-        return (HOLD, MOST_HELD as usize);
+        return (HOLD, bound.is_none().then_some(MOST_HELD as usize));
     };
-    let most = hold.count_or("messages", 100_000, MOST_HELD);
+    let most = match bound {
+        Some(bound) => {
+            if let Some(node) = hold.node("messages") {
+                let message = format!("is for a file or stdin: here, {bound} bounds how many wait");
+                hold.fault("messages", node, message);
+            }
+            None
+        }
+        None => Some(hold.count_or("messages", 1_000_000, MOST_HELD) as usize),
+    };
     let time = hold.duration_or("time", HOLD);
     if let Some(node) = hold.node("time")
         && time > LONGEST_HOLD
@@ -55,7 +65,7 @@ fn hold(source: &mut Fields<'_>) -> (Duration, usize) {
         hold.fault("time", node, "must be at most `1h`");
     }
     hold.finish();
-    (time, most as usize)
+    (time, most)
 }
 
 /// The settings that switch a gate on, and the headers that they select unless they say otherwise.
@@ -68,9 +78,10 @@ const OTHERS: [&str; 4] = ["require", "first", "on_gap", "hold"];
 const ALL: [&str; 7] = [
     "producer", "epoch", "sequence", "require", "first", "on_gap", "hold",
 ];
-const HOLD: Duration = Duration::from_secs(30);
+/// Longer than a broker needs to hand over again what a worker had that was killed.
+const HOLD: Duration = Duration::from_secs(300);
 const LONGEST_HOLD: Duration = Duration::from_secs(3_600);
-const MOST_HELD: u32 = 1_000;
+const MOST_HELD: u32 = 100_000;
 
 #[cfg(test)]
 mod tests;

@@ -255,10 +255,20 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<(SourceSettings, Option<Ga
         }
         None => return None,
     };
-    let gate = match read {
+    let gate = match &read {
         // The one that it has itself is at its path, and a webhook's provider numbers nothing.
         Some(SourceSettings::Ingest(_) | SourceSettings::Webhook(_)) | None => None,
-        Some(_) => sequence_gate::read(&mut source),
+        Some(SourceSettings::Kafka(_)) => {
+            sequence_gate::read(&mut source, Some("`span`, for each partition"))
+        }
+        Some(SourceSettings::Nats(_)) => {
+            let bound = "the `max_ack_pending` of the consumer";
+            sequence_gate::read(&mut source, Some(bound))
+        }
+        Some(SourceSettings::Amqp(_)) => sequence_gate::read(&mut source, Some("`prefetch`")),
+        Some(SourceSettings::File { .. } | SourceSettings::Stdin { .. }) => {
+            sequence_gate::read(&mut source, None)
+        }
     };
     source.finish();
     read.map(|read| (read, gate))

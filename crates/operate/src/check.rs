@@ -18,6 +18,7 @@ mod relays;
 mod report;
 mod rules;
 mod sample;
+mod sequence_gate;
 mod set_aside;
 mod storage;
 mod subject_report;

@@ -56,9 +56,10 @@ impl End {
 }
 
 impl Session {
-    pub(crate) async fn open(address: &Address, options: &Options) -> Result<Self> {
+    /// Opens a session that has so many deliveries at once, at most.
+    pub(crate) async fn open(address: &Address, options: &Options, prefetch: u16) -> Result<Self> {
         let connection = connect(address, "semel source").await?;
-        let made = timeout(JOIN, Self::consume(&connection, options)).await;
+        let made = timeout(JOIN, Self::consume(&connection, options, prefetch)).await;
         let made = made.map_err(|_| error::silent(address))?;
         let (channel, consumer) =
             made.map_err(|error| error::of_queue(address, &options.queue, error))?;
@@ -66,13 +67,14 @@ impl Session {
             channel,
             consumer,
             connection,
-            prefetch: options.prefetch,
+            prefetch,
         })
     }
 
     async fn consume(
         connection: &Connection,
         options: &Options,
+        prefetch: u16,
     ) -> Result<(Channel, Consumer), lapin::Error> {
         let channel = connection.create_channel().await?;
         let queue = options.queue.as_str();
@@ -84,7 +86,7 @@ impl Session {
             .queue_declare(queue.into(), passive, FieldTable::default())
             .await?;
         channel
-            .basic_qos(options.prefetch, BasicQosOptions::default())
+            .basic_qos(prefetch, BasicQosOptions::default())
             .await?;
         let tag = options.consumer_tag.as_str();
         let consumer = channel

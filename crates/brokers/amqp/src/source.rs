@@ -20,6 +20,8 @@ use crate::tags::Tags;
 pub struct AmqpSource {
     settings: Arc<Settings>,
     state: State,
+    /// The deliveries that the next session has at once, at most.
+    prefetch: u16,
     tags: Tags,
     /// Reports for the next fetch.
     news: News,
@@ -69,6 +71,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Pause between two times that deliveries are given back: the broker would hand them over again at once.
 const GIVE_BACK_PAUSE: Duration = Duration::from_millis(500);
+/// Times that the prefetch of the settings may be taken where what is to be settled first is behind it.
+const MOST_PREFETCH: u16 = 16;
 /// Bytes that one fetch hands over at the most, a last message apart.
 const MOST_FETCHED_BYTES: usize = 8 << 20;
 
@@ -94,6 +98,7 @@ impl AmqpSource {
         }
         let now = Instant::now();
         Ok(Self {
+            prefetch: options.prefetch,
             settings: Arc::new(Settings { address, options }),
             state: State::Down(now),
             tags: Tags::new(),
@@ -118,7 +123,7 @@ impl AmqpSource {
     pub async fn connect(options: Options) -> Result<Self> {
         let mut source = Self::new(options)?;
         let Settings { address, options } = &*source.settings;
-        let session = Session::open(address, options).await?;
+        let session = Session::open(address, options, source.prefetch).await?;
         source.state = State::Up(Box::new(session));
         Ok(source)
     }
@@ -290,9 +295,11 @@ impl Source for AmqpSource {
                         () = until(tell_at) => continue,
                     }
                     let settings = Arc::clone(&self.settings);
+                    let prefetch = self.prefetch;
                     let mut tasks = JoinSet::new();
                     tasks.spawn(async move {
-                        Session::open(&settings.address, &settings.options).await
+                        let Settings { address, options } = &*settings;
+                        Session::open(address, options, prefetch).await
                     });
                     self.state = State::Connecting(tasks);
                 }
@@ -322,6 +329,25 @@ impl Source for AmqpSource {
 
     /// Does nothing, for the broker has nothing of the kind: its consumer timeout counts from the delivery on.
     async fn extend(&mut self, _batch: &[DeliveryId]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Opens another session with twice the prefetch, where as many are not settled.
+    async fn prefetch_more(&mut self, unsettled: usize) -> Result<()> {
+        let most = self.settings.options.prefetch.saturating_mul(MOST_PREFETCH);
+        if unsettled < self.prefetch.into() || self.prefetch >= most {
+            return Ok(());
+        }
+        let now = Instant::now();
+        match std::mem::replace(&mut self.state, State::Down(now)) {
+            State::Up(session) => {
+                self.prefetch = self.prefetch.saturating_mul(2).min(most);
+                self.news.revoked.extend(self.tags.lose());
+                // If it fails, the broker takes everything back with the connection.
+                let _ = session.close().await;
+            }
+            state => self.state = state,
+        }
         Ok(())
     }
 

@@ -85,6 +85,11 @@ macro_rules! impl_source {
                 Ok(())
             }
 
+            /// Does nothing: any number of lines is handed over before one is acknowledged.
+            async fn prefetch_more(&mut self, _unsettled: usize) -> Result<()> {
+                Ok(())
+            }
+
             /// Takes back everything that was not acknowledged. Whoever keeps the source may fetch it again.
             async fn close(&mut self) -> Result<()> {
                 self.0.take_back();

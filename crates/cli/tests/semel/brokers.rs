@@ -17,6 +17,8 @@ use crate::site::{Running, Site, Summary, wait_for};
 
 #[cfg(feature = "amqp")]
 pub(crate) mod amqp;
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats"))]
+mod gate;
 #[cfg(feature = "kafka")]
 pub(crate) mod kafka;
 #[cfg(feature = "nats")]

@@ -196,6 +196,7 @@ fn every_finding_has_its_row_in_the_book() {
     let source = rules.to_owned()
         + include_str!("../../../operate/src/check/broker.rs")
         + include_str!("../../../operate/src/check/paused.rs")
+        + include_str!("../../../operate/src/check/sequence_gate.rs")
         + include_str!("../../../operate/src/check/webhook.rs")
         + include_str!("../../../check/src/store_path.rs");
     let book = include_str!("../../../../docs/book/src/reference/check.md");

@@ -38,7 +38,7 @@ fn one_selector_switches_the_gate_on_and_the_others_have_the_headers_of_semel() 
     );
     assert_eq!(
         (plain.hold, plain.most_held),
-        (Duration::from_secs(30), 1_000)
+        (Duration::from_secs(300), Some(100_000))
     );
     assert!(!plain.is_required && !plain.is_any_first && !plain.stops_at_gap);
     let all = gate(
@@ -46,8 +46,23 @@ fn one_selector_switches_the_gate_on_and_the_others_have_the_headers_of_semel() 
          hold = { messages = 7, time = '2s' }",
     );
     let all = all.expect("a gate");
-    assert_eq!((all.hold, all.most_held), (Duration::from_secs(2), 7));
+    assert_eq!((all.hold, all.most_held), (Duration::from_secs(2), Some(7)));
     assert!(all.is_required && all.is_any_first && all.stops_at_gap);
+}
+
+#[test]
+fn what_a_broker_hands_over_at_once_bounds_what_is_held() {
+    let amqp =
+        "kind = 'amqp'\nurl = 'amqp://b'\nqueue = 'q'\nproducer = 'header:p'\nhold.time = '9s'\n";
+    let gate = read("embedded:./d", &format!("{amqp}prefetch = 70")).expect("sound settings");
+    let gate = gate.expect("a gate");
+    assert_eq!(gate.most_held, None);
+    assert_eq!(gate.hold, Duration::from_secs(9));
+    let faults = read("embedded:./d", &format!("{amqp}hold.messages = 7")).expect_err("a bound");
+    assert!(
+        matches!(&*faults, [fault] if fault.contains("`prefetch` bounds how many wait")),
+        "{faults:?}"
+    );
 }
 
 #[test]

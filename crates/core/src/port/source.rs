@@ -50,6 +50,15 @@ pub trait Source: Send + 'static {
     /// # Errors      as [`Source::acknowledge`]
     fn extend(&mut self, batch: &[DeliveryId]) -> impl Future<Output = Result<()>> + Send;
 
+    /// Lets more deliveries come although so many are not settled: none of them can be before one that is still with the
+    /// broker. Nothing is to be done where any number of them comes. Where the broker has to be asked anew, what is not
+    /// settled is revoked, and delivered again.
+    ///
+    /// # Errors      as [`Source::acknowledge`]
+    fn prefetch_more(&mut self, _unsettled: usize) -> impl Future<Output = Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Waits until everything that the engine reported has reached the broker, and gives the deliveries up,
     /// so that another consumer takes over at once. Nothing is called after this.
     ///
@@ -97,6 +106,10 @@ impl Source for AnySource {
         self.0.extend(batch).await
     }
 
+    async fn prefetch_more(&mut self, unsettled: usize) -> Result<()> {
+        self.0.prefetch_more(unsettled).await
+    }
+
     async fn close(&mut self) -> Result<()> {
         self.0.close().await
     }
@@ -122,6 +135,7 @@ trait Erased: Send {
     fn acknowledge<'a>(&'a mut self, batch: &'a [Acknowledgement]) -> Answer<'a, ()>;
     fn requeue<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()>;
     fn extend<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()>;
+    fn prefetch_more(&mut self, unsettled: usize) -> Answer<'_, ()>;
     fn close(&mut self) -> Answer<'_, ()>;
     fn progress(&self) -> Option<Progress>;
     fn hold(&self) -> Option<Duration>;
@@ -142,6 +156,10 @@ impl<S: Source> Erased for S {
 
     fn extend<'a>(&'a mut self, batch: &'a [DeliveryId]) -> Answer<'a, ()> {
         Box::pin(Source::extend(self, batch))
+    }
+
+    fn prefetch_more(&mut self, unsettled: usize) -> Answer<'_, ()> {
+        Box::pin(Source::prefetch_more(self, unsettled))
     }
 
     fn close(&mut self) -> Answer<'_, ()> {

@@ -60,7 +60,7 @@ fn of_window(settings: &PipelineSettings, judgement: &Judgement) -> Option<Findi
     let why = judgement.why(settings)?;
     let advice = judgement.advice(settings);
     Some(match judgement.verdict {
-        Verdict::Enough => return None,
+        Verdict::Enough | Verdict::Numbered => return None,
         Verdict::Unknown => warn("window-unknown", why, advice),
         Verdict::SetsAside => warn("window-sets-aside", why, advice),
         Verdict::RepeatsBorne => warn("window-too-short", why, advice),

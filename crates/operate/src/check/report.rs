@@ -261,6 +261,7 @@ impl Coverage {
             }
             Some(
                 Verdict::Enough
+                | Verdict::Numbered
                 | Verdict::Unknown
                 | Verdict::SetsAside
                 | Verdict::Repeats

@@ -19,6 +19,7 @@ use super::durability::{self, OVERRIDE, Shortfall};
 use super::finding::{Finding, Place, fail, of_error, warn};
 use super::inspection::Inspection;
 use super::sample::Sample;
+use super::sequence_gate;
 use super::storage::Storage;
 use super::webhook;
 use super::window::{Gate, Verdict};
@@ -115,6 +116,7 @@ impl Subject<'_> {
 
     fn source(&self, findings: &mut Vec<Finding>) {
         findings.extend(webhook::findings(self.pipeline));
+        findings.extend(sequence_gate::findings(self.pipeline));
         let SourceSettings::File { path, .. } = &self.pipeline.source else {
             return;
         };
@@ -238,7 +240,7 @@ impl Subject<'_> {
         let window = pipeline.window.duration();
         let (horizon, text) = (self.horizon(), duration_text);
         let is_told = match self.verdict() {
-            Some(Verdict::Repeats | Verdict::RepeatsBorne) => true,
+            Some(Verdict::Repeats | Verdict::RepeatsBorne | Verdict::Numbered) => true,
             Some(Verdict::Enough | Verdict::Unknown | Verdict::SetsAside) | None => false,
         };
         if self.broker.gate(self.pipeline) == Gate::Off && !is_told {

@@ -17,6 +17,10 @@ use super::attempts;
 
 /// The settings of a pipeline that matter for the window.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
 pub struct Terms {
     class: Class,
     window: Window,
@@ -24,6 +28,8 @@ pub struct Terms {
     in_hand: Duration,
     /// True if the time of birth is selected.
     has_birth: bool,
+    /// True if a sequence gate knows each message that comes again.
+    is_numbered: bool,
     /// True if a filter in memory replaces the records.
     is_approximate: bool,
     /// True if a window that is too short is accepted by name.
@@ -65,6 +71,8 @@ pub enum Verdict {
     Unknown,
     /// A message that comes after the window is set aside and not repeated.
     SetsAside,
+    /// A message that comes after the window is known by its number.
+    Numbered,
     /// A message that comes after the window is repeated, and the class of the effect allows that.
     RepeatsBorne,
     /// A message that comes after the window is repeated.
@@ -80,6 +88,10 @@ impl Terms {
             window: pipeline.window,
             in_hand: attempts::longest(settings),
             has_birth: pipeline.birth.is_some(),
+            is_numbered: settings
+                .sequence_gate
+                .as_ref()
+                .is_some_and(|it| it.is_required),
             is_approximate: matches!(settings.layers.front, Front::Approximate(_)),
             is_accepted: settings.waived.window,
         }
@@ -92,6 +104,8 @@ impl Terms {
     /// | needed ≤ window | enough | enough |
     /// | needed > window, or without end | sets aside | repeats |
     /// | needed unknown | unknown | unknown |
+    ///
+    /// Behind a sequence gate that requires numbers, the last two of the second column are numbered.
     ///
     /// A message that the broker has now counts as well, even if it is older than the settings allow.
     pub fn judge(self, horizons: &HorizonReport, now: Timestamp) -> Judgement {
@@ -114,6 +128,8 @@ impl Terms {
         };
         let verdict = match (needed, gate) {
             (Horizon::Within(needed), _) if needed <= self.window.duration() => Verdict::Enough,
+            // A gate that requires numbers knows what comes again for ever.
+            (_, Gate::Off) if self.is_numbered => Verdict::Numbered,
             (Horizon::Unknown, _) => Verdict::Unknown,
             (Horizon::Within(_) | Horizon::Endless, Gate::Appended | Gate::Birth) => {
                 Verdict::SetsAside
@@ -188,6 +204,9 @@ impl Judgement {
             Verdict::SetsAside => format!(
                 "the window is {window}: what comes later, for the first time too, is set aside as too-old"
             ),
+            Verdict::Numbered => {
+                format!("the window is {window}: what comes later is known by its number")
+            }
             Verdict::RepeatsBorne => format!(
                 "the window is {window}: what comes later counts as new, which this class of effect bears"
             ),
@@ -288,6 +307,7 @@ impl Verdict {
             Self::Enough => "enough",
             Self::Unknown => "unknown",
             Self::SetsAside => "sets-aside",
+            Self::Numbered => "numbered",
             Self::RepeatsBorne => "repeats-borne",
             Self::Repeats => "repeats",
         }

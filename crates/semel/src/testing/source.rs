@@ -80,6 +80,10 @@ impl Source for ListSource {
         Ok(())
     }
 
+    async fn prefetch_more(&mut self, _unsettled: usize) -> Result<()> {
+        Ok(())
+    }
+
     async fn close(&mut self) -> Result<()> {
         Ok(())
     }

@@ -65,6 +65,10 @@ impl Source for KeptSource {
         self.source().extend(batch).await
     }
 
+    async fn prefetch_more(&mut self, unsettled: usize) -> Result<()> {
+        self.source().prefetch_more(unsettled).await
+    }
+
     /// Gives back what is not acknowledged, for the next run.
     async fn close(&mut self) -> Result<()> {
         self.source().close().await

@@ -1,4 +1,4 @@
-//! Bugs of the gate before messages that others send, and of the source behind it.
+//! Bugs of the gates before messages that others send, and of the source behind them.
 
 use super::{Bug, Suite};
 
@@ -81,6 +81,23 @@ pub(super) const BUGS: &[Bug] = &[
         "X31",
         "hands over what was read before its producer was frozen",
         &["ingest::source::tests::order::a_freeze_holds_for_what_was_read_and_not_handed_over"],
+    ),
+    source(
+        "X45",
+        "acknowledges what waits for a message that is missing",
+        &[
+            "ingest::sequence_gate::tests::later_messages_wait_for_the_missing_one_and_are_not_acknowledged",
+        ],
+    ),
+    source(
+        "X46",
+        "runs what a broker repeats, unless the record of its key tells",
+        &["ingest::sequence_gate::tests::each_message_is_judged_by_its_numbers"],
+    ),
+    source(
+        "X47",
+        "drops what is new of an opening that is over",
+        &["ingest::sequence_gate::tests::each_message_is_judged_by_its_numbers"],
     ),
 ];
 

@@ -58,6 +58,8 @@ pub struct GatedSource {
     again_at: Instant,
     /// True once nothing more can come that would close a gap.
     is_last_look: bool,
+    /// The time since which messages wait here, and none was taken.
+    stuck_since: Option<Instant>,
     to_tell: Vec<DeliveryId>,
     extended_at: Instant,
     /// The time before which a journal that failed is not asked again.
@@ -107,6 +109,7 @@ impl GatedSource {
             revoked: BTreeSet::new(),
             again_at: now,
             is_last_look: false,
+            stuck_since: None,
             to_tell: Vec::new(),
             extended_at: now,
             not_before: None,
@@ -159,7 +162,7 @@ impl GatedSource {
     }
 
     fn known(&mut self, mut delivery: Delivery) {
-        delivery.judgement = Some(Judgement::Known);
+        delivery.judgement = (!semel_core::planted("X46")).then_some(Judgement::Known);
         self.passed.push_back(delivery);
     }
 
@@ -199,7 +202,8 @@ impl GatedSource {
                     Place::Broker(delivery) => gone.contains(delivery).then_some(*id),
                     Place::Journal(_) => None,
                 });
-                return Some(Fetched::Revoked(out.collect()));
+                let out: Vec<_> = out.collect();
+                return (!out.is_empty()).then_some(Fetched::Revoked(out));
             }
             Fetched::Ended => self.has_ended = true,
             Fetched::Away(_) | Fetched::Back | Fetched::Elsewhere { .. } => return Some(fetched),
@@ -237,13 +241,14 @@ impl GatedSource {
     /// Acts on the words of the journal.
     fn judged(&mut self, judged: Judged) -> Result<Option<Fetched>> {
         let now = Instant::now();
-        let mut has_more = false;
         for (message, word) in judged.words {
             let id = message.delivery.id;
             self.asked.remove(&id);
             if word == Word::Taken {
-                has_more = true;
                 self.to_tell.push(id);
+            }
+            if matches!(word, Word::Taken | Word::Known) {
+                self.stuck_since = None;
             }
             // Another consumer has it now.
             if self.revoked.remove(&id) {
@@ -257,13 +262,17 @@ impl GatedSource {
                     let at = format!("{told}, and epoch {epoch} was heard of").into();
                     self.refuse(message, Unusable::ProducerFenced { at })?;
                 }
-                Word::Gap { expected } => {
-                    let at = format!("{told}, and {expected} was expected").into();
-                    self.wait(message, Unusable::SequenceGap { at }, now)?;
-                }
-                Word::Unknown { expected } => {
-                    let at = format!("{told}, and {expected} was expected").into();
-                    self.wait(message, Unusable::ProducerUnknown { at }, now)?;
+                Word::Gap { expected } | Word::Unknown { expected } => {
+                    if self.is_last_look || self.held.is_over(&message, expected, now) {
+                        let at = format!("{told}, and {expected} was expected").into();
+                        let unusable = match word {
+                            Word::Unknown { .. } => Unusable::ProducerUnknown { at },
+                            _ => Unusable::SequenceGap { at },
+                        };
+                        self.refuse(message, unusable)?;
+                    } else {
+                        self.hold(message)?;
+                    }
                 }
             }
         }
@@ -273,9 +282,9 @@ impl GatedSource {
         let open = judged.open.into_iter();
         let open = open.filter(|it| !self.revoked.remove(&it.delivery.id));
         self.arrived.extend(open);
-        if has_more {
-            // One of these may be next now.
-            self.arrived.extend(self.held.take_of(&judged.producer));
+        if let Some(next) = judged.next {
+            self.arrived
+                .extend(self.held.take_next(&judged.producer, next));
         }
         match judged.error {
             Some(error) if is_passing(&error) => {
@@ -291,10 +300,10 @@ impl GatedSource {
         }
     }
 
-    /// Holds a message for those that are missing before it, unless it was held for long enough.
-    fn wait(&mut self, message: Arrived, why: Unusable, now: Instant) -> Result<()> {
-        if self.is_last_look || self.held.is_over(&message, now) {
-            return self.refuse(message, why);
+    /// Holds a message for those that are missing before it.
+    fn hold(&mut self, message: Arrived) -> Result<()> {
+        if semel_core::planted("X45") {
+            self.to_tell.push(message.delivery.id);
         }
         match self.held.hold(message) {
             Some(oldest) => {
@@ -305,11 +314,33 @@ impl GatedSource {
         }
     }
 
+    /// Tells whether messages wait here, also for an answer of the journal.
+    fn waits(&self) -> bool {
+        !self.held.is_empty() || !self.arrived.is_empty() || !self.asked.is_empty()
+    }
+
+    /// Tells whether messages wait here, and none was taken for so long that what is next may not come before one of them is
+    /// settled: a queue hands over in any order what a worker had that was killed.
+    fn is_stuck(&mut self, now: Instant) -> bool {
+        if !self.waits() {
+            self.stuck_since = None;
+            return false;
+        }
+        now >= *self.stuck_since.get_or_insert(now) + UNTIL_STUCK
+    }
+
+    /// Returns the number of deliveries of the source that it was not told of.
+    fn unsettled(&self) -> usize {
+        let out = self.out.values();
+        let out = out.filter(|place| matches!(place, Place::Broker(_)));
+        self.waiting().len() + out.count()
+    }
+
     /// Has the source told what is durable, and, in time, that what waits here is still worked on.
     fn tell(&mut self, now: Instant) {
-        let waits = !self.held.is_empty() || !self.arrived.is_empty() || !self.asked.is_empty();
-        let is_due = waits && self.extend_at().is_some_and(|at| at <= now);
-        if self.upstream.is_being_told() || self.to_tell.is_empty() && !is_due {
+        let is_due = self.waits() && self.extend_at().is_some_and(|at| at <= now);
+        let is_stuck = self.is_stuck(now);
+        if self.upstream.is_being_told() || self.to_tell.is_empty() && !is_due && !is_stuck {
             return;
         }
         let mut worked_on = Vec::new();
@@ -318,7 +349,11 @@ impl GatedSource {
             self.extended_at = now;
         }
         let durable = acknowledgements(&mut self.to_tell);
-        self.upstream.tell(durable, worked_on);
+        let stuck = is_stuck.then(|| self.unsettled());
+        self.upstream.tell(durable, worked_on, stuck);
+        if is_stuck {
+            self.stuck_since = Some(now);
+        }
     }
 
     /// The time at which the source is to be told that what waits here is still worked on.
@@ -360,8 +395,7 @@ impl GatedSource {
         if self.calls.is_empty() && !self.arrived.is_empty() {
             return self.not_before;
         }
-        let is_idle = self.held.is_empty() && self.asked.is_empty() && self.arrived.is_empty();
-        if is_idle {
+        if !self.waits() {
             return None;
         }
         let again = (self.calls.is_empty() && !self.held.is_empty()).then_some(self.again_at);
@@ -520,6 +554,8 @@ fn gone() -> Error {
 
 /// The time between two looks whether other workers have taken what is missing here.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+/// The time in which nothing was taken before the source is asked for more: another worker may take what is missing.
+const UNTIL_STUCK: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

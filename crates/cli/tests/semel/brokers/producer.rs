@@ -98,7 +98,7 @@ pub(crate) fn object(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("no object: {ended:#?}"))
 }
 
-fn show(site: &Site, store: &str) -> Value {
+pub(crate) fn show(site: &Site, store: &str) -> Value {
     let shown = site.semel(&[
         "producers",
         "show",

@@ -41,6 +41,10 @@ macro_rules! forward_source {
             $crate::port::source::Source::extend(&mut $inner, batch).await
         }
 
+        async fn prefetch_more(&mut $this, unsettled: usize) -> $crate::Result<()> {
+            $crate::port::source::Source::prefetch_more(&mut $inner, unsettled).await
+        }
+
         async fn close(&mut $this) -> $crate::Result<()> {
             $crate::port::source::Source::close(&mut $inner).await
         }

@@ -160,7 +160,12 @@ const LINES: &[(&str, &[&str])] = &[
     ),
     (
         "producers",
-        &["age-gate-off", "first-any", "producers-forgotten"],
+        &[
+            "age-gate-off",
+            "first-any",
+            "hold-short",
+            "producers-forgotten",
+        ],
     ),
     (
         "retry",

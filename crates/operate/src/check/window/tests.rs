@@ -10,6 +10,7 @@ fn terms(class: Class) -> Terms {
         window: Window::new(DAY * 7),
         in_hand: HOUR,
         has_birth: false,
+        is_numbered: false,
         is_approximate: false,
         is_accepted: false,
     }
@@ -139,6 +140,24 @@ fn a_class_bears_what_it_promises_no_more_than() {
         approximate.judge(&endless(), NOW).verdict,
         Verdict::RepeatsBorne
     );
+}
+
+#[test]
+fn what_is_numbered_is_known_after_the_window() {
+    let numbered = Terms {
+        is_numbered: true,
+        ..terms(PARK)
+    };
+    let judge = |horizons: &HorizonReport| numbered.judge(horizons, NOW).verdict;
+    assert_eq!(judge(&kept(DAY)), Verdict::Enough);
+    for beyond in [kept(DAY * 8), endless(), HorizonReport::unknown()] {
+        assert_eq!(judge(&beyond), Verdict::Numbered);
+    }
+    let stamped = HorizonReport {
+        is_stamped: true,
+        ..endless()
+    };
+    assert_eq!(judge(&stamped), Verdict::SetsAside);
 }
 
 #[test]

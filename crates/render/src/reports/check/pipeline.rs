@@ -102,7 +102,7 @@ fn sum_text(sum: Duration) -> String {
 /// Describes the broker's answers.
 fn describe_reach(reach: &Reached, block: &mut Block) {
     let style = match reach.verdict {
-        Verdict::Enough => TextStyle::Good,
+        Verdict::Enough | Verdict::Numbered => TextStyle::Good,
         Verdict::Unknown | Verdict::SetsAside | Verdict::RepeatsBorne => TextStyle::Attention,
         Verdict::Repeats => TextStyle::Bad,
     };

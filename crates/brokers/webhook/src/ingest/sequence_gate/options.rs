@@ -22,8 +22,9 @@ pub struct GateOptions {
     pub is_shared: bool,
     /// True if a gap that lasts ends the source, instead of setting aside what is behind it.
     pub stops_at_gap: bool,
-    /// The time for which a message is held for those that are missing before it.
+    /// The time for which a message is held, and nothing of its producer was taken, before the gap before it is told.
     pub hold: Duration,
-    /// The most messages that are held.
-    pub most_held: usize,
+    /// The most messages that are held: with one more, the one that was read first is set aside. `None` where the broker bounds
+    /// how many it hands over.
+    pub most_held: Option<usize>,
 }

@@ -22,6 +22,9 @@ struct Book {
     extended: Vec<DeliveryId>,
     hold: Option<Duration>,
     ends: bool,
+    /// The messages that are handed over before one of them is settled, if that is bounded.
+    most_out: Option<usize>,
+    revoked: Vec<DeliveryId>,
 }
 
 impl Broker {
@@ -57,7 +60,7 @@ impl Broker {
 
 struct Session {
     broker: Broker,
-    out: BTreeMap<DeliveryId, String>,
+    out: BTreeMap<DeliveryId, Delivery>,
 }
 
 impl Source for Session {
@@ -65,11 +68,17 @@ impl Source for Session {
         loop {
             {
                 let mut book = self.broker.book();
-                let count = max.min(book.sent.len());
+                let room = book
+                    .most_out
+                    .map_or(max, |most| most.saturating_sub(self.out.len()));
+                let count = max.min(book.sent.len()).min(room);
+                let revoked = std::mem::take(&mut book.revoked);
+                if !revoked.is_empty() {
+                    return Ok(Fetched::Revoked(revoked));
+                }
                 let sent: Vec<_> = book.sent.drain(..count).collect();
                 for delivery in &sent {
-                    let place = delivery.coordinates.to_string();
-                    self.out.insert(delivery.id, place);
+                    self.out.insert(delivery.id, delivery.clone());
                 }
                 if !sent.is_empty() {
                     return Ok(Fetched::Deliveries(sent));
@@ -83,19 +92,35 @@ impl Source for Session {
     }
 
     async fn acknowledge(&mut self, batch: &[Acknowledgement]) -> Result<()> {
-        let places = batch.iter().filter_map(|it| self.out.remove(&it.delivery));
-        let places: Vec<_> = places.collect();
+        let told = batch.iter().filter_map(|it| self.out.remove(&it.delivery));
+        let places: Vec<_> = told.map(|it| it.coordinates.to_string()).collect();
         self.broker.book().acknowledged.extend(places);
         Ok(())
     }
 
     async fn requeue(&mut self, batch: &[DeliveryId]) -> Result<()> {
-        self.broker.book().requeued += batch.len();
+        let back = batch.iter().filter_map(|id| self.out.remove(id));
+        self.broker.book().requeued += back.count();
         Ok(())
     }
 
     async fn extend(&mut self, batch: &[DeliveryId]) -> Result<()> {
         self.broker.book().extended.extend(batch);
+        Ok(())
+    }
+
+    async fn prefetch_more(&mut self, unsettled: usize) -> Result<()> {
+        let mut book = self.broker.book();
+        let Some(most) = book.most_out.filter(|most| unsettled >= *most) else {
+            return Ok(());
+        };
+        book.most_out = Some(most * 2);
+        for (id, mut delivery) in std::mem::take(&mut self.out) {
+            book.revoked.push(id);
+            delivery.id = DeliveryId(book.next_id);
+            book.next_id += 1;
+            book.sent.push(delivery);
+        }
         Ok(())
     }
 
@@ -119,7 +144,7 @@ fn options() -> GateOptions {
         is_shared: false,
         stops_at_gap: false,
         hold: Duration::from_secs(3_600),
-        most_held: 1_000,
+        most_held: None,
     }
 }
 
@@ -319,6 +344,45 @@ async fn what_is_held_is_extended_while_others_are_acknowledged() {
     assert_eq!(broker.book().extended, [DeliveryId(0)]);
 }
 
+/// A queue hands over in any order what a killed worker had.
+#[tokio::test(start_paused = true)]
+async fn what_is_next_comes_though_all_that_the_broker_hands_over_at_once_waits_for_it() {
+    let (broker, journal) = (Broker::default(), journal());
+    broker.book().most_out = Some(8);
+    let few = GateOptions {
+        hold: Duration::from_secs(60),
+        ..options()
+    };
+    let mut source = gated(&broker, few, &journal).await;
+    for sequence in (1..=40).rev() {
+        broker.send("till", 1, sequence);
+    }
+    let mut taken = Vec::new();
+    while taken.len() < 40 {
+        taken.append(&mut take(&mut source, 1).await);
+    }
+    let runs = (1..=40).map(|it| of(&format!("till-1-{it}"), "runs"));
+    assert_eq!(taken, runs.collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_lasts_from_the_last_message_that_was_taken() {
+    let (broker, journal) = (Broker::default(), journal());
+    let hold = Duration::from_secs(30);
+    let mut source = gated(&broker, GateOptions { hold, ..options() }, &journal).await;
+    broker.send("till", 1, 100);
+    let begun = Instant::now();
+    for sequence in 1..=6 {
+        broker.send("till", 1, sequence);
+        let runs = [of(&format!("till-1-{sequence}"), "runs")];
+        assert_eq!(take(&mut source, 1).await, runs);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+    let gap = [of("till-1-100", "sequence-gap")];
+    assert_eq!(take(&mut source, 1).await, gap);
+    assert!(begun.elapsed() >= Duration::from_secs(5 * 20 + 30));
+}
+
 #[tokio::test]
 async fn what_another_worker_took_closes_a_gap() {
     let (broker, journal) = (Broker::default(), journal());
@@ -358,7 +422,7 @@ async fn a_gap_that_lasts_ends_the_source_where_that_is_wanted_and_the_broker_ke
 async fn no_more_are_held_than_the_settings_allow() {
     let (broker, journal) = (Broker::default(), journal());
     let few = GateOptions {
-        most_held: 2,
+        most_held: Some(2),
         ..options()
     };
     let mut source = gated(&broker, few, &journal).await;
@@ -444,6 +508,6 @@ async fn what_another_consumer_has_now_is_neither_held_nor_set_aside() {
     assert_eq!(take(&mut source, 1).await, [of("other-1-1", "runs")]);
     let held: Vec<_> = source.held.deliveries().collect();
     let revoked = source.heard(Fetched::Revoked(held));
-    assert!(matches!(revoked, Some(Fetched::Revoked(out)) if out.is_empty()));
+    assert!(revoked.is_none(), "nobody else was told of them");
     assert!(source.held.is_empty());
 }

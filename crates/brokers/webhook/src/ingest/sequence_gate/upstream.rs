@@ -32,14 +32,23 @@ impl Upstream {
         self.telling.is_some()
     }
 
-    /// Has the source told that these are durable, and that those are still worked on. Not for while it is told something.
-    pub(super) fn tell(&mut self, durable: Vec<Acknowledgement>, worked_on: Vec<DeliveryId>) {
+    /// Has the source told that these are durable, and others are still worked on; and that more is to come, where nothing of
+    /// what is not settled can be. Not for while it is told something.
+    pub(super) fn tell(
+        &mut self,
+        durable: Vec<Acknowledgement>,
+        worked_on: Vec<DeliveryId>,
+        stuck: Option<usize>,
+    ) {
         self.telling = self.source.take().map(|mut source| {
             tokio::spawn(async move {
                 // What is not heard is delivered again, and known.
                 let _ = source.acknowledge(&durable).await;
                 if !worked_on.is_empty() {
                     let _ = source.extend(&worked_on).await;
+                }
+                if let Some(unsettled) = stuck {
+                    let _ = source.prefetch_more(unsettled).await;
                 }
                 source
             })
