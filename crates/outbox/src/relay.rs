@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::outbox::{Outgoing, PARTITIONS};
+use semel_core::outbox::{OutboxId, Outgoing, PARTITIONS};
 use semel_core::port::outbox::{OutboxStore, RelayName, Unsent};
 use semel_core::port::sink::{Publication, Sink};
 use semel_core::{Clock, Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ use crate::outcomes::{Fates, Settled};
 use crate::settings::{Settings, Summary};
 use crate::tenure::Tenure;
 use crate::tries::{Spans, Tries};
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, one_line};
 use crate::waves::Waves;
 
 /// A process that publishes its share of a stream.
@@ -175,13 +175,19 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
         if pending.is_empty() {
             return Ok(idle);
         }
-        let (fates, tries, is_answered) = self.publish(pending).await;
-        let settled = fates.settled(&self.relay.settings);
+        let (fates, mut tries, is_answered) = self.publish(pending).await;
+        tries.answered(self.relay.clock.monotonic());
+        let mut settled = fates.settled(&self.relay.settings);
+        let recorded = self.record(&settled).await;
+        // What a process that was fenced says of a message holds no longer: another one tries it.
+        let changed = recorded.as_deref().unwrap_or_default();
+        settled.unsent.retain(|it| changed.contains(&it.id));
         let Relay {
             observer, clock, ..
         } = &self.relay;
         let spans = tries.hand_over(&self.relay.name.name, &**observer, &**clock, &settled);
-        self.record(&settled, &spans).await?;
+        self.tell_unsent(&settled, &spans);
+        recorded?;
         match settled.away {
             Some(error) => self.leave_sink_alone(&error),
             None if is_answered => self.sink_is_back(),
@@ -252,6 +258,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                     }
                     Err(error) => {
                         waves.hold_up(&message);
+                        tries.fails(message.id, &error);
                         fates.give_up(&message, lease, error);
                     }
                 }
@@ -274,14 +281,17 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                         continue;
                     }
                     Verdict::Away(error) => {
-                        tries.fails(message.id, &error);
+                        tries.fails(message.id, &one_line(&error));
                         fates.fail(&message, lease, error, true);
                     }
                     Verdict::Failed(error) => {
-                        tries.fails(message.id, &error);
+                        tries.fails(message.id, &one_line(&error));
                         fates.fail(&message, lease, error, false);
                     }
-                    Verdict::Poison(error) => fates.give_up(&message, lease, error),
+                    Verdict::Poison(error) => {
+                        tries.fails(message.id, &error);
+                        fates.give_up(&message, lease, error);
+                    }
                 }
                 waves.hold_up(&message);
             }
@@ -363,9 +373,10 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
     }
 
     /// Records the fates of a batch. What is published is recorded before anything else is, and again until the outbox
-    /// has taken it.
-    async fn record(&mut self, fates: &Settled, spans: &Spans) -> Result<()> {
+    /// has taken it. Returns those that were put off or given up, under leases that were still good.
+    async fn record(&mut self, fates: &Settled) -> Result<Vec<OutboxId>> {
         if !fates.sent.is_empty() {
+            let count = u64::try_from(fates.sent.len()).unwrap_or(u64::MAX);
             let keep = self.relay.settings.keep.is_some();
             let mut is_last = false;
             loop {
@@ -379,17 +390,20 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                     Err(error) => return Err(error),
                 }
             }
-            let count = u64::try_from(fates.sent.len()).unwrap_or(u64::MAX);
             self.summary.published += count;
             self.outbox_is_back();
             self.sink_is_back();
             self.tell(&Event::Published { count });
         }
         if fates.unsent.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let Relay { outbox, name, .. } = &self.relay;
-        outbox.put_off(name, &fates.unsent).await?;
+        outbox.put_off(name, &fates.unsent).await
+    }
+
+    /// Counts and tells what was put off or given up.
+    fn tell_unsent(&mut self, fates: &Settled, spans: &Spans) {
         let mut is_told = fates.away.is_some();
         for Unsent {
             id,
@@ -421,7 +435,6 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                 });
             }
         }
-        Ok(())
     }
 
     /// Sends nothing for a while; the leases are looked after meanwhile.

@@ -7,12 +7,11 @@ use std::time::Duration;
 use semel_core::outbox::{OutboxId, Outgoing};
 use semel_core::port::sink::Publication;
 use semel_core::trace_context::{TRACEPARENT, TRACESTATE};
-use semel_core::{ByteString, Carried, Clock, Error, TraceContext};
+use semel_core::{ByteString, Carried, Clock, TraceContext};
 
 use crate::event::Observer;
 use crate::outcomes::Settled;
 use crate::publication::{PublicationEnd, PublicationSpan};
-use crate::verdict::one_line;
 
 /// The tries of a batch that have a span.
 #[derive(Default)]
@@ -72,9 +71,9 @@ impl Tries {
     }
 
     /// Notes that a message failed.
-    pub(crate) fn fails(&mut self, id: OutboxId, error: &Error) {
+    pub(crate) fn fails(&mut self, id: OutboxId, error: &str) {
         if let Some(failed) = self.0.iter_mut().rev().find(|it| it.id == id) {
-            failed.error = Some(one_line(error));
+            failed.error = Some(error.into());
         }
     }
 

@@ -199,7 +199,7 @@ impl OutboxStore for DeadOutbox {
         Err(unrelayed())
     }
 
-    async fn put_off(&self, _: &RelayName, _: &[Unsent]) -> Result<u64> {
+    async fn put_off(&self, _: &RelayName, _: &[Unsent]) -> Result<Vec<OutboxId>> {
         Err(unrelayed())
     }
 

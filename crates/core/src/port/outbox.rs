@@ -59,7 +59,7 @@ pub trait OutboxStore: Send + Sync + 'static {
     fn sent(&self, ids: &[OutboxId], keep: bool) -> impl Future<Output = Result<u64>> + Send;
 
     /// Records that messages could not be published, each for so long or for good. Changes nothing of a partition whose
-    /// lease has run out or changed hands.
+    /// lease has run out or changed hands. Returns those that were changed.
     ///
     /// # Errors   those of a store that is away
     /// # Cancel safety   as [`OutboxStore::sent`]
@@ -67,7 +67,7 @@ pub trait OutboxStore: Send + Sync + 'static {
         &self,
         relay: &RelayName,
         unsent: &[Unsent],
-    ) -> impl Future<Output = Result<u64>> + Send;
+    ) -> impl Future<Output = Result<Vec<OutboxId>>> + Send;
 
     /// Removes messages that were published longer ago than this, at most so many; returns their number.
     ///
@@ -195,7 +195,7 @@ impl OutboxStore for AnyOutbox {
         self.0.sent(ids, keep).await
     }
 
-    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<u64> {
+    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<Vec<OutboxId>> {
         self.0.put_off(relay, unsent).await
     }
 
@@ -256,7 +256,11 @@ trait Erased: operations::Erased {
         most: u32,
     ) -> Answer<'a, Vec<Outgoing>>;
     fn sent<'a>(&'a self, ids: &'a [OutboxId], keep: bool) -> Answer<'a, u64>;
-    fn put_off<'a>(&'a self, relay: &'a RelayName, unsent: &'a [Unsent]) -> Answer<'a, u64>;
+    fn put_off<'a>(
+        &'a self,
+        relay: &'a RelayName,
+        unsent: &'a [Unsent],
+    ) -> Answer<'a, Vec<OutboxId>>;
     fn forget<'a>(&'a self, stream: &'a str, published_for: Duration, most: u32)
     -> Answer<'a, u64>;
     fn leave<'a>(&'a self, relay: &'a RelayName) -> Answer<'a, ()>;
@@ -286,7 +290,11 @@ impl<S: OutboxStore + OutboxOperations> Erased for S {
         Box::pin(OutboxStore::sent(self, ids, keep))
     }
 
-    fn put_off<'a>(&'a self, relay: &'a RelayName, unsent: &'a [Unsent]) -> Answer<'a, u64> {
+    fn put_off<'a>(
+        &'a self,
+        relay: &'a RelayName,
+        unsent: &'a [Unsent],
+    ) -> Answer<'a, Vec<OutboxId>> {
         Box::pin(OutboxStore::put_off(self, relay, unsent))
     }
 

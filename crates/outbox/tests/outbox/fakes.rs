@@ -223,8 +223,12 @@ impl OutboxStore for FakeOutbox {
         Ok(0)
     }
 
-    async fn put_off(&self, _: &RelayName, unsent: &[Unsent]) -> Result<u64> {
+    async fn put_off(&self, _: &RelayName, unsent: &[Unsent]) -> Result<Vec<OutboxId>> {
         let contents = &mut *self.contents();
+        let mut changed = Vec::new();
+        if contents.is_taken_away {
+            return Ok(changed);
+        }
         for it in unsent {
             let mut messages = contents.messages.iter_mut();
             let Some(message) = messages.find(|message| message.outgoing.id == it.id) else {
@@ -236,8 +240,9 @@ impl OutboxStore for FakeOutbox {
             if message.is_dead {
                 contents.dead.push(it.id.as_u128());
             }
+            changed.push(it.id);
         }
-        Ok(0)
+        Ok(changed)
     }
 
     async fn forget(&self, _: &str, published_for: Duration, most: u32) -> Result<u64> {

@@ -207,6 +207,24 @@ async fn messages_that_are_always_away_keep_no_others_from_going_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_that_is_fenced_counts_and_tells_nothing_as_dead() {
+    let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
+    sink.fails(1, ErrorKind::InvalidInput);
+    outbox.commit(1, None);
+    outbox.commit(2, None);
+    sink.takes_its_time(Duration::from_secs(20));
+    let lab = Lab::start(outbox, sink);
+    sleep(Duration::from_secs(15)).await;
+    lab.outbox.take_leases_away();
+    lab.recorded(1).await;
+    let (summary, outbox, _, told) = lab.stop().await;
+    assert_eq!((summary.published, summary.dead), (1, 0));
+    assert!(outbox.dead().is_empty(), "it is left to the new holder");
+    let lines = told.lines();
+    assert!(lines.iter().all(|it| !it.starts_with("Dead")), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_published_is_recorded_again_until_the_outbox_takes_it() {
     let outbox = FakeOutbox::default();
     outbox.commit(1, None);

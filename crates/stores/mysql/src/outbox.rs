@@ -264,9 +264,10 @@ impl OutboxStore for MysqlOutboxStore {
         .await
     }
 
-    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<u64> {
+    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<Vec<OutboxId>> {
         let [stream, process] = [&relay.stream, &relay.process].map(|it| Literal::typed(it));
-        self.change(|script| {
+        let mut updates = Vec::with_capacity(unsent.len());
+        let sets = self.write(|script| {
             for it in unsent {
                 let wait = optional(it.wait, millis);
                 let values = [
@@ -281,10 +282,13 @@ impl OutboxStore for MysqlOutboxStore {
                     &Literal::number(it.lease.partition.into()),
                     &Literal::code(it.lease.token.to_string()),
                 ];
-                script.add(&OUTBOX.put_off, &values);
+                updates.push((script.add(&OUTBOX.put_off, &values), it.id));
             }
-        })
-        .await
+        });
+        let sets = sets.await?;
+        let is_changed = |at: usize| sets.get(at).is_some_and(|set| set.affected > 0);
+        let changed = updates.into_iter().filter(|(at, _)| is_changed(*at));
+        Ok(changed.map(|(_, id)| id).collect())
     }
 
     async fn forget(&self, stream: &str, published_for: Duration, most: u32) -> Result<u64> {

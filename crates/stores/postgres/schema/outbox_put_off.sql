@@ -1,4 +1,4 @@
--- Puts messages off, or gives them up. $1 stream, $2 process, $3 ids, $4 partitions, $5 tokens, $6 milliseconds until
+-- Puts messages off, or gives them up; returns which. $1 stream, $2 process, $3 ids, $4 partitions, $5 tokens, $6 milliseconds until
 -- the next try, negative for none, $7 reasons, $8 whether the try counts.
 WITH unsent AS (
     SELECT unsent.id::uuid AS id, unsent.part, unsent.wait, unsent.error, unsent.counted
@@ -15,6 +15,6 @@ WITH unsent AS (
         dead_at = CASE WHEN unsent.wait < 0 THEN clock_timestamp() END
     FROM unsent
     WHERE message.id = unsent.id AND message.part = unsent.part AND message.sent_at IS NULL
-    RETURNING 1
+    RETURNING message.id
 )
-SELECT count(*) FROM changed
+SELECT id::text FROM changed

@@ -192,7 +192,7 @@ impl OutboxStore for PostgresOutboxStore {
         counted(&self.session.run(&client, text, &[&ids]).await?)
     }
 
-    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<u64> {
+    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<Vec<OutboxId>> {
         let ids: Vec<String> = unsent.iter().map(|it| it.id.to_string()).collect();
         let partitions: Vec<u16> = unsent.iter().map(|it| it.lease.partition).collect();
         let tokens: Vec<i64> = unsent.iter().map(|it| it.lease.token).collect();
@@ -217,7 +217,7 @@ impl OutboxStore for PostgresOutboxStore {
                 ],
             )
             .await?;
-        counted(&rows)
+        rows.iter().map(id).collect()
     }
 
     async fn forget(&self, stream: &str, published_for: Duration, most: u32) -> Result<u64> {
@@ -265,31 +265,30 @@ fn partition(row: &Row, column: usize) -> Result<u16, Failure> {
     Ok(u16::try_from(number).unwrap_or(u16::MAX))
 }
 
+/// Reads the id, which is the first column.
+fn id(row: &Row) -> Result<OutboxId> {
+    let id: &str = Cells::try_get(row, 0).map_err(undone)?;
+    id.parse().map_err(|_| corrupt("id of an outbox"))
+}
+
 fn outgoing(row: &Row) -> Result<Outgoing> {
+    let id = id(row)?;
     let read = || -> Result<_, Failure> {
-        let id: &str = Cells::try_get(row, 0)?;
         let order_key: Option<&str> = Cells::try_get(row, 3)?;
         let headers: Option<&str> = Cells::try_get(row, 4)?;
         let payload: &[u8] = Cells::try_get(row, 5)?;
         let attempts: i32 = Cells::try_get(row, 6)?;
-        let outgoing = id.parse().map(|id| Outgoing {
+        Ok(Outgoing {
             id,
-            partition: 0,
-            place: 0,
+            partition: partition(row, 1)?,
+            place: Cells::try_get(row, 2)?,
             order_key: order_key.map(ByteString::from),
             headers: headers.map_or(Ok(Vec::new()), headers_of_json),
             payload: Bytes::copy_from_slice(payload),
             attempts: u32::try_from(attempts).unwrap_or(0),
-        });
-        Ok((outgoing, partition(row, 1)?, Cells::try_get(row, 2)?))
+        })
     };
-    let (outgoing, partition, place) = read().map_err(undone)?;
-    let outgoing = outgoing.map_err(|_| corrupt("id of an outbox"))?;
-    Ok(Outgoing {
-        partition,
-        place,
-        ..outgoing
-    })
+    read().map_err(undone)
 }
 
 fn counted(rows: &[Row]) -> Result<u64> {

@@ -169,7 +169,7 @@ impl OutboxStore for SqliteOutboxStore {
             .await
     }
 
-    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<u64> {
+    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<Vec<OutboxId>> {
         let (relay, unsent) = (relay.clone(), unsent.to_vec());
         self.write(move |connection| messages::put_off(connection, &relay, &unsent))
             .await

@@ -57,7 +57,7 @@ pub async fn two_processes_share_the_partitions_and_one_that_is_fenced_changes_n
         counted: true,
     };
     let changed = outbox.put_off(&relay("one"), &[stale]).await;
-    assert_eq!(changed.expect("answered"), 0);
+    assert_eq!(changed.expect("answered"), []);
     second.leave(&relay("two")).await.expect("left");
     assert_eq!(pending(&second, "two", &taken).await, [""; 0]);
     assert_eq!(leases(&outbox, "one").await.len(), usize::from(PARTITIONS));

@@ -160,10 +160,10 @@ impl OutboxStore for SimulatedOutbox {
         .await
     }
 
-    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<u64> {
+    async fn put_off(&self, relay: &RelayName, unsent: &[Unsent]) -> Result<Vec<OutboxId>> {
         let (name, unsent) = (relay.process.clone(), unsent.to_vec());
         let given_up = self.call(move |state, now| {
-            let (mut count, mut dead) = (0, 0);
+            let (mut changed, mut dead) = (Vec::new(), 0);
             for it in unsent {
                 if !is_held(state, &name, it.lease, now) {
                     continue;
@@ -175,15 +175,15 @@ impl OutboxStore for SimulatedOutbox {
                 row.due = it.wait.map(|wait| now + wait);
                 row.is_dead = it.wait.is_none();
                 dead += u64::from(row.is_dead);
-                count += 1;
+                changed.push(it.id);
             }
-            (count, dead)
+            (changed, dead)
         });
-        let (count, dead) = given_up.await?;
+        let (changed, dead) = given_up.await?;
         if dead > 0 {
             self.scene.course.saw(DEAD);
         }
-        Ok(count)
+        Ok(changed)
     }
 
     async fn forget(&self, _: &str, _: Duration, _: u32) -> Result<u64> {

@@ -130,18 +130,18 @@ pub(super) fn sent(connection: &Connection, ids: &[OutboxId], keep: bool) -> Res
     Ok(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// Puts messages off or gives them up, those whose partition is still leased to the caller.
+/// Puts messages off or gives them up, those whose partition is still leased to the caller; returns which.
 pub(super) fn put_off(
     connection: &Connection,
     relay: &RelayName,
     unsent: &[Unsent],
-) -> Result<u64> {
+) -> Result<Vec<OutboxId>> {
     let now = now(connection)?;
     let held = partitions::held(connection, relay, now)?;
     let mut key = connection.prepare_cached(sql::OUTBOX_KEY).map_err(undone)?;
     let update = connection.prepare_cached(sql::OUTBOX_PUT_OFF);
     let mut update = update.map_err(undone)?;
-    let mut count = 0;
+    let mut changed = Vec::new();
     let is_held = |it: &&Unsent| held.contains(&it.lease) || semel_core::planted("X15");
     for it in unsent.iter().filter(is_held) {
         let id = it.id.as_u128().to_be_bytes();
@@ -162,9 +162,11 @@ pub(super) fn put_off(
         // People read it with tools that end a text there.
         let error = it.error.replace('\0', "");
         let values = params![id, it.counted, error, due, dead];
-        count += update.execute(values).map_err(undone)?;
+        if update.execute(values).map_err(undone)? > 0 {
+            changed.push(it.id);
+        }
     }
-    Ok(u64::try_from(count).unwrap_or(u64::MAX))
+    Ok(changed)
 }
 
 /// Tells whether anything was published longer ago than this.
