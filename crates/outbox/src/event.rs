@@ -27,6 +27,14 @@ pub enum Event<'a> {
         /// Their number.
         count: u64,
     },
+    /// Messages were published, and the run ends before the outbox has taken that. They are published again, under the
+    /// same ids, unless the answer of the outbox alone was lost.
+    Unrecorded {
+        /// Their number.
+        count: u64,
+        /// The reason.
+        error: &'a Error,
+    },
     /// A message could not be published, and is tried again later. What has its order key waits. Of those of a batch
     /// whose tries are not counted, the first is told.
     PutOff {

@@ -387,7 +387,14 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
                         is_last = self.is_stopped();
                         self.wait_for_outbox(&error).await;
                     }
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        self.summary.unrecorded += count;
+                        self.tell(&Event::Unrecorded {
+                            count,
+                            error: &error,
+                        });
+                        return Err(error);
+                    }
                 }
             }
             self.summary.published += count;

@@ -29,6 +29,9 @@ pub struct Summary {
     pub put_off: u64,
     /// Messages that are dead.
     pub dead: u64,
+    /// Messages that were published when the run ended, and could not be recorded: they are published again, under the
+    /// same ids.
+    pub unrecorded: u64,
     /// The time from begin to end.
     pub elapsed: Duration,
 }
@@ -41,6 +44,7 @@ impl Summary {
             published: self.published + other.published,
             put_off: self.put_off + other.put_off,
             dead: self.dead + other.dead,
+            unrecorded: self.unrecorded + other.unrecorded,
             elapsed: self.elapsed.saturating_add(other.elapsed),
         }
     }

@@ -152,6 +152,8 @@ pub struct RelayResult<'a> {
     put_off: u64,
     dead: u64,
     elapsed_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unrecorded: Option<u64>,
 }
 
 impl<'a> RelayResult<'a> {
@@ -163,6 +165,7 @@ impl<'a> RelayResult<'a> {
             put_off: summary.put_off,
             dead: summary.dead,
             elapsed_seconds: (summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
+            unrecorded: (summary.unrecorded > 0).then_some(summary.unrecorded),
         }
     }
 }

@@ -225,6 +225,31 @@ async fn a_process_that_is_fenced_counts_and_tells_nothing_as_dead() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_stop_leaves_published_and_unrecorded_is_counted_and_told() {
+    let outbox = FakeOutbox::default();
+    outbox.commit(1, None);
+    outbox.commit(2, None);
+    outbox.loses_records(u32::MAX);
+    let lab = Lab::start(outbox, FakeSink::default());
+    while !lab
+        .told
+        .lines()
+        .iter()
+        .any(|it| it.starts_with("OutboxAway"))
+    {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let (summary, outbox, _, told) = lab.stop().await;
+    assert_eq!((summary.published, summary.unrecorded), (0, 2));
+    assert!(outbox.recorded().is_empty());
+    let lines = told.lines();
+    let unrecorded = lines
+        .iter()
+        .filter(|it| it.starts_with("Unrecorded { count: 2"));
+    assert_eq!(unrecorded.count(), 1, "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_published_is_recorded_again_until_the_outbox_takes_it() {
     let outbox = FakeOutbox::default();
     outbox.commit(1, None);

@@ -274,6 +274,14 @@ fn of_relay(relay: &str, event: &Event<'_>) -> Option<(Level, String)> {
             );
             (Level::Warning, text)
         }
+        Event::Unrecorded { count, error } => {
+            let text = format!(
+                "{count} messages are published, and the outbox did not take that: {error} [{}]; they go out again, under \
+                 the same ids",
+                error.code()
+            );
+            (Level::Warning, text)
+        }
         Event::Dead { id, error, .. } => (Level::Warning, format!("message {id} is dead: {error}")),
         Event::SinkAway { error } => {
             let text = format!("{error} [{}]; messages wait", error.code());

@@ -37,6 +37,11 @@ pub fn relay_table(name: &str, ended: &semel_outbox::Summary) -> String {
             ended.dead,
             "will not be published as they are; what has their order keys waits",
         ),
+        (
+            "unrecorded",
+            ended.unrecorded,
+            "published, and not recorded: they go out again, under the same ids",
+        ),
     ] {
         if count > 0 {
             // Writing to a string cannot fail.
