@@ -20,6 +20,7 @@ pub mod producer;
 mod publication;
 mod relay;
 mod settings;
+mod slow;
 mod tenure;
 mod tries;
 mod verdict;

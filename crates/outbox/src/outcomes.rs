@@ -1,7 +1,5 @@
 //! The outcomes of a batch: what is recorded of it, once the sink has answered.
 
-use std::time::Duration;
-
 use semel_core::Error;
 use semel_core::outbox::{OutboxId, Outgoing, PartitionLease};
 use semel_core::port::outbox::{MOST_BATCH_BYTES, Unsent};
@@ -9,6 +7,7 @@ use semel_core::port::outbox::{MOST_BATCH_BYTES, Unsent};
 use crate::MOST_UNRECORDED;
 use crate::absence::{LONGEST_WISH, wish};
 use crate::settings::Settings;
+use crate::slow::Slow;
 use crate::verdict::one_line;
 
 /// The messages of a batch whose fate is known.
@@ -83,7 +82,8 @@ impl Fates {
     ///
     /// # Guarantee   an attempt is counted only where the sink took another message of the batch, and never for an
     /// outage: while it takes nothing, nothing becomes dead
-    pub(crate) fn settled(self, rules: &Settings) -> Settled {
+    pub(crate) fn settled(self, rules: &Settings, slow: &mut Slow) -> Settled {
+        slow.forget(&self.sent);
         let is_taking = !self.sent.is_empty();
         let mut unsent = self.poison;
         let mut away = None;
@@ -96,7 +96,8 @@ impl Fates {
                 let wait = if counted {
                     (failed < rules.attempts.get()).then(|| rules.backoff.after(failed))
                 } else {
-                    Some(rules.backoff.after(failed).max(UNCOUNTED).max(wish))
+                    let slow = slow.again(failure.id);
+                    Some(rules.backoff.after(failed).max(slow).max(wish))
                 };
                 unsent.push(Unsent {
                     id: failure.id,
@@ -125,12 +126,10 @@ fn is_full(pending: &[Outgoing]) -> bool {
         || i64::try_from(bytes).is_ok_and(|bytes| bytes >= MOST_BATCH_BYTES)
 }
 
-/// The shortest wait of a message whose tries are not counted, since nothing makes it longer.
-const UNCOUNTED: Duration = Duration::from_secs(1);
-
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
+    use std::time::Duration;
 
     use semel_core::{Backoff, ErrorKind};
 
@@ -175,7 +174,7 @@ mod tests {
         fates.fail(&message(2, 0), lease, error(ErrorKind::Unavailable), true);
         let hour = error(ErrorKind::Throttled).retry_after(seconds(3_600));
         fates.fail(&message(3, 0), lease, hour, true);
-        let settled = fates.settled(&rules);
+        let settled = fates.settled(&rules, &mut Slow::default());
         let of = |it: &Unsent| {
             let wait = it.wait.map(|wait| wait.as_secs());
             (it.id.as_u128(), wait, it.counted)

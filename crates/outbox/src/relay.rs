@@ -16,6 +16,7 @@ use crate::event::{Event, Observer};
 use crate::message::publication;
 use crate::outcomes::{Fates, Settled};
 use crate::settings::{Settings, Summary};
+use crate::slow::Slow;
 use crate::tenure::Tenure;
 use crate::tries::{Spans, Tries};
 use crate::verdict::{Verdict, one_line};
@@ -58,6 +59,7 @@ impl<O: OutboxStore, S: Sink> Relay<O, S> {
             sink_away: Absence::default(),
             sink_due: Duration::ZERO,
             cleaning_due: Duration::ZERO,
+            slow: Slow::default(),
             drains_since: None,
             relay: self,
         };
@@ -108,6 +110,8 @@ struct Run<O, S> {
     sink_due: Duration,
     /// The time at which what was kept is looked at again.
     cleaning_due: Duration,
+    /// The messages that were put off without a count.
+    slow: Slow,
     /// The time of the first look that found nothing due while the run is to end so.
     drains_since: Option<Duration>,
 }
@@ -177,7 +181,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
         }
         let (fates, mut tries, is_answered) = self.publish(pending).await;
         tries.answered(self.relay.clock.monotonic());
-        let mut settled = fates.settled(&self.relay.settings);
+        let mut settled = fates.settled(&self.relay.settings, &mut self.slow);
         let recorded = self.record(&settled).await;
         // What a process that was fenced says of a message holds no longer: another one tries it.
         let changed = recorded.as_deref().unwrap_or_default();
@@ -239,7 +243,7 @@ impl<O: OutboxStore, S: Sink> Run<O, S> {
     async fn publish(&mut self, pending: Vec<Outgoing>) -> (Fates, Tries, bool) {
         let mut fates = Fates::of(&pending);
         let mut tries = Tries::default();
-        let mut waves = Waves::of(pending);
+        let mut waves = Waves::of(pending, &self.slow);
         let mut is_answered = false;
         while let Some(wave) = waves.next_wave() {
             let mut messages = Vec::with_capacity(wave.len());

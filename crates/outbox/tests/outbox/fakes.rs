@@ -276,6 +276,9 @@ struct Orders {
     published: Vec<u128>,
     headers: BTreeMap<u128, Headers>,
     time: Duration,
+    /// The time that a batch takes with one of these in it, and the number of such batches.
+    late: BTreeMap<u128, Duration>,
+    late_batches: u32,
 }
 
 impl FakeSink {
@@ -289,6 +292,16 @@ impl FakeSink {
 
     pub(crate) fn takes_its_time(&self, time: Duration) {
         self.orders().time = time;
+    }
+
+    /// Fails with a message, and keeps its whole batch waiting for so long.
+    pub(crate) fn fails_late(&self, id: u128, kind: ErrorKind, time: Duration) {
+        self.fails(id, kind);
+        self.orders().late.insert(id, time);
+    }
+
+    pub(crate) fn late_batches(&self) -> u32 {
+        self.orders().late_batches
     }
 
     pub(crate) fn published(&self) -> Vec<u128> {
@@ -310,12 +323,21 @@ impl FakeSink {
 
 impl Sink for FakeSink {
     async fn publish(&self, batch: &[Publication]) -> Vec<Result<()>> {
-        let time = self.orders().time;
+        let id_of = |message: &Publication| {
+            let id: OutboxId = message.id.parse().expect("the id of the outbox");
+            id.as_u128()
+        };
+        let time = {
+            let mut orders = self.orders();
+            let late = batch.iter().filter_map(|it| orders.late.get(&id_of(it)));
+            let late = late.copied().max();
+            orders.late_batches += u32::from(late.is_some());
+            late.unwrap_or_default().max(orders.time)
+        };
         sleep(time).await;
         let mut orders = self.orders();
         let answer = |message: &Publication| {
-            let id: OutboxId = message.id.parse().expect("the id of the outbox");
-            let id = id.as_u128();
+            let id = id_of(message);
             if let Some(kind) = orders.failing.get(&id) {
                 return Err(Error::new(*kind, "as it was told"));
             }

@@ -207,6 +207,29 @@ async fn messages_that_are_always_away_keep_no_others_from_going_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_that_times_out_again_and_again_holds_up_the_others_ever_less_often() {
+    let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
+    sink.fails_late(1, ErrorKind::Timeout, Duration::from_secs(10));
+    outbox.commit(1, Some("slow"));
+    let lab = Lab::start(outbox, sink);
+    for id in 2..=1_200 {
+        lab.outbox.commit(id, Some("a"));
+        sleep(Duration::from_millis(500)).await;
+    }
+    // Pauses of 1, 2, 4 … 60 s between tries of 10 s each, in ten minutes.
+    let tries = lab.sink.late_batches();
+    assert!((8..=16).contains(&tries), "{tries}");
+    lab.sink.takes(1);
+    lab.recorded(1_200).await;
+    let (summary, outbox, ..) = lab.stop().await;
+    assert_eq!(
+        (summary.published, summary.put_off, summary.dead),
+        (1_200, 0, 0)
+    );
+    assert!(outbox.dead().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_that_is_fenced_counts_and_tells_nothing_as_dead() {
     let (outbox, sink) = (FakeOutbox::default(), FakeSink::default());
     sink.fails(1, ErrorKind::InvalidInput);

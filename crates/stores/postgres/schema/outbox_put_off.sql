@@ -1,5 +1,5 @@
--- Puts messages off, or gives them up; returns which. $1 stream, $2 process, $3 ids, $4 partitions, $5 tokens, $6 milliseconds until
--- the next try, negative for none, $7 reasons, $8 whether the try counts.
+-- Puts messages off, or gives them up; returns which. $1 stream, $2 process, $3 ids, $4 partitions, $5 tokens,
+-- $6 milliseconds until the next try, negative for none, $7 reasons, $8 whether the try counts.
 WITH unsent AS (
     SELECT unsent.id::uuid AS id, unsent.part, unsent.wait, unsent.error, unsent.counted
     FROM unnest($3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[])
