@@ -23,6 +23,8 @@ pub(crate) struct Connector {
     ssl: SslOpts,
     patience: Duration,
     lock_wait: Duration,
+    /// The longest time that a transaction stands still, where the server can end it.
+    idle: Duration,
     /// Set if the server offers no encryption, and none is demanded.
     is_plain: AtomicBool,
 }
@@ -35,7 +37,12 @@ pub(crate) struct Ready {
 }
 
 impl Connector {
-    pub(crate) fn new(address: &Address, patience: Duration, lock_wait: Duration) -> Self {
+    pub(crate) fn new(
+        address: &Address,
+        patience: Duration,
+        lock_wait: Duration,
+        idle: Duration,
+    ) -> Self {
         Self {
             server: address.server.clone(),
             shown: address.shown.clone(),
@@ -43,6 +50,7 @@ impl Connector {
             ssl: ssl(address.encryption, address.root_cert.as_deref()),
             patience,
             lock_wait,
+            idle,
             is_plain: AtomicBool::new(address.encryption == Encryption::Disabled),
         }
     }
@@ -56,8 +64,9 @@ impl Connector {
     async fn connect_and_set(&self, texts: &Texts) -> Result<Ready> {
         let mut conn = self.open().await?;
         let mut script = Script::default();
-        let seconds = Literal::number(self.lock_wait.as_secs().max(1));
-        script.add(&texts.session, &[&seconds]);
+        let [lock_wait, idle] =
+            [self.lock_wait, self.idle].map(|it| Literal::number(it.as_secs().max(1)));
+        script.add(&texts.session, &[&lock_wait, &idle]);
         let server = script.add(&texts.server, &[]);
         let sets = run(&mut conn, &script)
             .await

@@ -41,7 +41,12 @@ impl Session {
     /// Builds the state that calls share, without a connection yet.
     pub(crate) fn new(url: &str, options: &Options) -> Result<Self> {
         let address: Address = address(url)?;
-        let connector = Connector::new(&address, options.patience, options.lock_wait);
+        let connector = Connector::new(
+            &address,
+            options.patience,
+            options.lock_wait,
+            options.answer,
+        );
         let connections = address.connections.unwrap_or(options.connections);
         Ok(Self {
             pool: Arc::new(Pool::new(connector, connections, options.patience)),

@@ -4,10 +4,13 @@ mod dead;
 mod order;
 pub(crate) mod rights;
 
+use std::time::Duration;
+
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Transaction, TxOpts};
 use semel_conformance::outbox::readers::{leases, message, pending, relay};
 use semel_conformance::outbox::{Change, Ending, OutboxSubject};
+use semel_conformance::proxy::Proxy;
 use semel_core::ErrorKind;
 use semel_core::outbox::{OutboxId, OutboxMessage};
 use semel_core::port::outbox::{OutboxContents, OutboxStore};
@@ -213,6 +216,35 @@ async fn publish_all(
     }
     Some(ids)
 }
+
+/// Of MariaDB: MySQL has no such limit.
+#[tokio::test]
+async fn a_relay_that_stands_still_while_it_divides_the_partitions_holds_up_others_for_a_while() {
+    let database = fresh_database().await;
+    let second = outbox(&database).await;
+    let url = database.url();
+    let server = Opts::from_url(&url).expect("a url");
+    let place = format!("{}:{}", server.ip_or_hostname(), server.tcp_port());
+    let proxy = Proxy::start(place.parse().expect("an address"));
+    let through = url.replace(&place, &proxy.address().to_string());
+    let mut options = Options::default();
+    options.answer = Duration::from_secs(2);
+    let first = MysqlOutboxStore::new(&through, &options).expect("an outbox");
+    leases(&first, "one").await;
+    // The row of the stream is locked by then, and the server waits for the next statement.
+    proxy.hold_answers();
+    let stands = tokio::spawn(async move { first.lease(&relay("one"), SHORT, true).await });
+    proxy.until(|seen| seen.held > 0).await;
+    proxy.hold();
+    let mut refusals = 0;
+    while let Err(error) = second.lease(&relay("two"), SHORT, true).await {
+        refusals += 1;
+        assert!(refusals < 20, "{error}");
+    }
+    stands.abort();
+}
+
+const SHORT: Duration = Duration::from_secs(3);
 
 async fn outbox(database: &Database) -> MysqlOutboxStore {
     let url = database.url();

@@ -27,7 +27,10 @@ pub(super) async fn balance(
         process,
     } = relay;
     let row = transaction
-        .rows(&texts.outbox_relay, &[stream, name, sink])
+        .rows(
+            &texts.outbox_relay,
+            &[stream, name, sink, &lease_millis.to_string()],
+        )
         .await?;
     let row = row.first().ok_or_else(|| corrupt("relay"))?;
     let (by, to): (String, String) = (row.try_get(0)?, row.try_get(1)?);

@@ -9,6 +9,7 @@ use semel_core::port::outbox::{OutboxContents, OutboxStore};
 use semel_core::{Code, ErrorKind};
 use semel_store_postgres::{OUTBOX_FORMAT, Options, PostgresOutbox, PostgresOutboxStore, migrate};
 use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
 
 use crate::lab::Lab;
 use crate::site::Site;
@@ -33,6 +34,25 @@ async fn a_transaction_that_commits_late_is_not_missed() {
     outbox.sent(&ids, false).await.expect("recorded");
     late.commit().await.expect("committed");
     assert_eq!(pending(&outbox, "one", &leases).await, ["late"]);
+}
+
+/// The server would end the transaction after 30 s otherwise.
+#[tokio::test]
+async fn a_relay_that_stands_still_while_it_divides_the_partitions_holds_up_others_for_a_lease() {
+    let lab = Lab::new();
+    let second = outbox(&lab).await;
+    let mut first = lab.client().await;
+    let tx = first.transaction().await.expect("a transaction");
+    let (one, two) = (relay("one"), relay("two"));
+    let of = [&*one.stream, &*one.name, &*one.sink, "1500"];
+    let of = of.each_ref().map(|it| it as &(dyn ToSql + Sync));
+    let first_statement = include_str!("../../schema/outbox_relay.sql");
+    tx.query_one(first_statement, &of)
+        .await
+        .expect("the row of the stream");
+    let waits = second.lease(&two, Duration::from_millis(1_500), true);
+    let waited = tokio::time::timeout(Duration::from_secs(20), waits).await;
+    waited.expect("in time").expect("leases");
 }
 
 /// A kill of the server takes the statistics with it, and a new stream has none.
