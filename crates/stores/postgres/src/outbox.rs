@@ -25,7 +25,7 @@ use crate::config::{Options, address};
 use crate::connection::Cells;
 use crate::error::{corrupt, is_passing, uncommitted, undone};
 use crate::failure::Failure;
-use crate::session::{Session, TRIES, pause};
+use crate::session::{Session, Tries};
 use crate::store::session;
 
 use listener::Listener;
@@ -129,13 +129,12 @@ impl OutboxStore for PostgresOutboxStore {
             let leases = rows.iter().map(partition_lease).collect::<Result<_, _>>();
             return leases.map_err(undone);
         }
-        let mut tries = 0;
+        let mut tries = Tries::begin();
         loop {
             match balance(&self.session, relay, lease_millis).await {
                 Ok(leases) => return Ok(leases),
-                Err(Balance::Refused(failure)) if is_passing(&failure) && tries < TRIES => {
-                    tries += 1;
-                    pause(tries).await;
+                Err(Balance::Refused(failure)) if is_passing(&failure) && tries.are_left() => {
+                    tries.pause().await;
                 }
                 Err(Balance::Refused(failure)) => return Err(uncommitted(failure)),
                 Err(Balance::Failed(error)) => return Err(error),

@@ -14,7 +14,7 @@ use crate::error::{corrupt, is_passing, undone};
 use crate::listing::{bounds, cursor, has_scope, key, last_of_page, scope_at, sequence};
 use crate::locked::{Stop, add_audited};
 use crate::row::{millis, text, timestamp};
-use crate::session::{Session, TRIES, pause, store_scope};
+use crate::session::{Session, Tries, store_scope};
 use crate::transaction::Job;
 
 /// Keeps messages as of `since`, or of now; returns for each whether it is new.
@@ -28,12 +28,11 @@ pub(crate) async fn park(
     for message in batch {
         scopes.push(session.scope(client, &message.scope).await?);
     }
-    let mut tries = 0;
+    let mut tries = Tries::begin();
     loop {
         match park_in(session, client, batch, &scopes, |_| since).await {
-            Err(Stop::Server(error)) if is_passing(&error) && tries < TRIES => {
-                tries += 1;
-                pause(tries).await;
+            Err(Stop::Server(error)) if is_passing(&error) && tries.are_left() => {
+                tries.pause().await;
             }
             Err(Stop::Server(error)) => return Err(undone(error)),
             Err(stop) => return Err(stop.into_error()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::{Object, Pool};
 use semel_core::{Clock, Result, Scope};
+use tokio::time::Instant;
 
 use crate::config::Address;
 use crate::connection::{Cells, Runs};
@@ -85,14 +86,11 @@ impl Session {
         parameters: &[&(dyn ToSql + Sync)],
         passes: impl Fn(&Failure) -> bool,
     ) -> Result<Vec<C::Row>> {
-        let mut tries = 0;
+        let mut tries = Tries::begin();
         loop {
             match client.rows(text, parameters).await {
                 Ok(rows) => return Ok(rows),
-                Err(error) if passes(&error) && tries < TRIES => {
-                    tries += 1;
-                    pause(tries).await;
-                }
+                Err(error) if passes(&error) && tries.are_left() => tries.pause().await,
                 Err(error) => return Err(undone(error)),
             }
         }
@@ -131,6 +129,35 @@ pub(crate) async fn store_scope(
     }
 }
 
+/// The tries of a statement that others are in the way of: a few, and none once they have taken long, since each may have
+/// waited for a lock until the server's limit.
+pub(crate) struct Tries {
+    made: u32,
+    began: Instant,
+}
+
+impl Tries {
+    pub(crate) fn begin() -> Self {
+        Self {
+            made: 0,
+            began: Instant::now(),
+        }
+    }
+
+    /// Tells whether there may be another one.
+    pub(crate) fn are_left(&self) -> bool {
+        self.made < TRIES && self.began.elapsed() < LONGEST_TRIES
+    }
+
+    /// Waits before the next one.
+    ///
+    /// # Cancel safety   safe
+    pub(crate) async fn pause(&mut self) {
+        self.made += 1;
+        pause(self.made).await;
+    }
+}
+
 /// Waits a little longer each time, and never as long as other processes do.
 pub(crate) async fn pause(tries: u32) {
     let mut random = [0; 2];
@@ -143,3 +170,24 @@ pub(crate) async fn pause(tries: u32) {
 
 /// Tries of a statement that others are in the way of.
 pub(crate) const TRIES: u32 = 8;
+/// The time from the first try after which there is no other.
+const LONGEST_TRIES: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_few_tries_are_made_and_none_after_a_long_wait() {
+        let mut tries = Tries::begin();
+        let mut made = 0;
+        while tries.are_left() {
+            tries.pause().await;
+            made += 1;
+        }
+        assert_eq!(made, TRIES);
+        let began = Instant::now().checked_sub(LONGEST_TRIES);
+        let began = began.expect("the machine has run for so long");
+        assert!(!Tries { made: 0, began }.are_left());
+    }
+}

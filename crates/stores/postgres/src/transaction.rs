@@ -8,7 +8,7 @@ use semel_core::Result;
 
 use crate::error::{is_passing, of_commit};
 use crate::locked::Stop;
-use crate::session::{Session, TRIES, pause};
+use crate::session::{Session, Tries};
 
 /// Work within one transaction. It may be run several times, each time from the beginning.
 pub(crate) trait Job: Send {
@@ -25,15 +25,14 @@ pub(crate) trait Job: Send {
 
 /// Does a job in a transaction and commits it.
 pub(crate) async fn transact<J: Job>(session: &Session, mut job: J) -> Result<J::Answer> {
-    let mut tries = 0;
+    let mut tries = Tries::begin();
     loop {
         let mut client = session.client().await?;
         match attempt(session, &mut client, &mut job).await {
             Ok(done) => return done,
-            Err(stop) if tries < TRIES && may_pass(&stop) => {
+            Err(stop) if tries.are_left() && may_pass(&stop) => {
                 drop(client);
-                tries += 1;
-                pause(tries).await;
+                tries.pause().await;
             }
             Err(stop) => return Err(stop.into_error()),
         }
