@@ -331,12 +331,13 @@ impl PlannedProducer {
         }
     }
 
-    /// Carries the order out, and leaves an entry in the audit trail where the store takes one; tells whether there is
-    /// such a producer.
+    /// Leaves an entry in the audit trail where the store takes one, and carries the order out then, so that no order is
+    /// carried out without its entry; tells whether there is such a producer.
     ///
     /// # Errors
     ///
-    /// Those of the store, `MaybeApplied` if the order was carried out and its entry is missing
+    /// Those of the store, `NotApplied` if the trail does not take the entry. After another one, the trail has an order
+    /// that may not have been carried out
     pub async fn give(
         &self,
         producers: &Producers,
@@ -344,22 +345,19 @@ impl PlannedProducer {
         note: &Note,
         now: Timestamp,
     ) -> Result<bool> {
-        if !producers.order(self.side, &self.name, self.order).await? {
-            return Ok(false);
+        if let Some(trail) = trail {
+            let before = (self.is_frozen, self.waiting);
+            let entry = audited(
+                (self.side, &self.name),
+                before,
+                self.order,
+                note.clone(),
+                now,
+            );
+            let entered = trail.import([Item::Audited(Box::new(entry))].into()).await;
+            entered.map_err(semel_core::Error::not_applied)?;
         }
-        let Some(trail) = trail else {
-            return Ok(true);
-        };
-        let before = (self.is_frozen, self.waiting);
-        let entry = audited(
-            (self.side, &self.name),
-            before,
-            self.order,
-            note.clone(),
-            now,
-        );
-        let left = trail.import([Item::Audited(Box::new(entry))].into()).await;
-        left.map(|_| true).map_err(semel_core::Error::maybe_applied)
+        producers.order(self.side, &self.name, self.order).await
     }
 }
 

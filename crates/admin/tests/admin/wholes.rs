@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use semel_admin::{Lent, OrderStore, RelayPlace};
 use semel_core::port::producer::{AnyProducerJournal, ProducerJournal};
-use semel_core::port::transfer::AnyTransferStore;
+use semel_core::port::store::Page;
+use semel_core::port::transfer::{AnyTransferStore, Item, TransferStore};
 use semel_core::producer::{Batch, Opening, ProducerName};
-use semel_core::{AnyStore, Code, Error, ErrorKind, Timestamp};
+use semel_core::{AnyStore, Code, Error, ErrorKind, Result, Timestamp};
 use semel_http::{Caller, Role};
 use semel_operate::producers::Producers;
 use semel_store_memory::MemoryProducers;
@@ -289,6 +290,40 @@ async fn an_order_about_a_producer_that_no_trail_could_tell_of_is_not_given() {
     let caller = Some(Caller::loopback());
     let (status, body) = site.post("/v1/producers/freeze/do", &order, caller).await;
     assert_eq!(status, 501, "{body}");
+    assert_eq!(body["certainty"], "not_applied", "{body}");
+    let all = journal.list().await.expect("a list");
+    assert!(!all[0].is_frozen, "{all:?}");
+}
+
+/// A trail that takes nothing.
+struct Full;
+
+impl TransferStore for Full {
+    async fn export(&self, _: Option<&[u8]>, _: usize) -> Result<Page<Item>> {
+        Ok(Page {
+            items: Vec::new(),
+            next: None,
+        })
+    }
+
+    async fn import(&self, _: Arc<[Item]>) -> Result<Vec<bool>> {
+        Err(Error::new(ErrorKind::Unavailable, "the disk is full"))
+    }
+}
+
+#[tokio::test]
+async fn an_order_about_a_producer_that_the_trail_does_not_take_is_not_given() {
+    let (site, journal) = with_producers(&["billing"]).await;
+    site.store.send_replace(Some(Lent {
+        store: AnyStore::new(site.memory()),
+        trail: Some(AnyTransferStore::new(Full)),
+        runner: None,
+    }));
+    let order = json!({ "producers": ["billing"] });
+    let (_, plan) = plan(&site, "producers/freeze", &order).await;
+    let order = json!({ "token": plan["token"], "reason": "INC-7" });
+    let caller = Some(Caller::loopback());
+    let (_, body) = site.post("/v1/producers/freeze/do", &order, caller).await;
     assert_eq!(body["certainty"], "not_applied", "{body}");
     let all = journal.list().await.expect("a list");
     assert!(!all[0].is_frozen, "{all:?}");

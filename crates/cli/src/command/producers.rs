@@ -85,27 +85,28 @@ fn change(arguments: &Change, order: ProducerOrder) -> Result<Exit> {
         }
         // An order is not given where the trail cannot be opened, but for what `Trail::open` warns of.
         let trail = Trail::open(url).await?;
+        if let Some(trail) = trail {
+            let entered = trail.enter(&arguments.audit, (*side, entry), order).await;
+            entered.map_err(|error| unentered(verb, name, error))?;
+        }
         if !journals.order(*side, name, order).await? {
             output::note(format_args!("there is no producer {name} any more"));
             return Ok(Exit::No);
         }
         output::note(format_args!("{done} `{name}`"));
-        if let Some(trail) = trail {
-            let entered = trail.enter(&arguments.audit, (*side, entry), order).await;
-            entered.map_err(|error| unentered(done, name, error))?;
-        }
         Ok(Exit::Done)
     })
 }
 
-/// The error for an order that was carried out and is in no trail.
-fn unentered(done: &str, name: &ProducerName, error: Error) -> Error {
+/// The error for an order that was not carried out, since the audit trail does not take it.
+fn unentered(verb: &str, name: &ProducerName, error: Error) -> Error {
     let message = format!(
-        "{done} `{name}`, but the order is perhaps in no audit trail: {error}; note yourself who gave it"
+        "did not {verb} `{name}`: the audit trail has to have the order first, and does not take it: {error}"
     );
     Error::new(error.kind(), message)
         .with_code(error.code())
         .with_source(error)
+        .not_applied()
 }
 
 /// Finds a producer by its name or its id; says so if there is none, or more than one. One that is damaged is an error.
