@@ -218,7 +218,7 @@ impl GatedSource {
             return;
         }
         if self.again_at <= now {
-            self.arrived.extend(self.held.take());
+            self.arrived.extend(self.held.take_due(now));
             self.again_at = now + BETWEEN_LOOKS;
         }
         if self.has_ended && self.arrived.is_empty() && !self.held.is_empty() {
@@ -305,13 +305,11 @@ impl GatedSource {
         if semel_core::planted("X45") {
             self.to_tell.push(message.delivery.id);
         }
-        match self.held.hold(message) {
-            Some(oldest) => {
-                let at = format!("{}, and too many wait", oldest.numbers.told()).into();
-                self.refuse(oldest, Unusable::SequenceGap { at })
-            }
-            None => Ok(()),
+        for first_read in self.held.hold(message) {
+            let at = format!("{}, and too many wait", first_read.numbers.told()).into();
+            self.refuse(first_read, Unusable::SequenceGap { at })?;
         }
+        Ok(())
     }
 
     /// Tells whether messages wait here, also for an answer of the journal.

@@ -61,30 +61,63 @@ impl Held {
         message.read_at.max(*since) + self.time <= now
     }
 
-    /// Holds a message; returns the one that was read first if too many are held now. One that is there already has waited
-    /// since it came first.
-    pub(super) fn hold(&mut self, mut message: Arrived) -> Option<Arrived> {
+    /// Holds a message; returns a tenth of them, those that were read first, if too many are held now. One that is there
+    /// already has waited since it came first.
+    pub(super) fn hold(&mut self, mut message: Arrived) -> Vec<Arrived> {
         let id = message.delivery.id;
         let earlier = place(&message.numbers, DeliveryId(0))..=place(&message.numbers, id);
         if let Some((_, other)) = self.messages.range(earlier).next() {
             message.read_at = message.read_at.min(other.read_at);
         }
         self.messages.insert(place(&message.numbers, id), message);
-        if self.most.is_none_or(|most| self.messages.len() <= most) {
-            return None;
+        match self.most {
+            Some(most) if self.messages.len() > most => self.take_first_read(most.div_ceil(10)),
+            _ => Vec::new(),
         }
-        let oldest = self.messages.iter().min_by_key(|(_, it)| it.read_at);
-        let oldest = oldest.map(|(place, _)| place.clone());
-        oldest.and_then(|place| self.messages.remove(&place))
+    }
+
+    fn take_first_read(&mut self, count: usize) -> Vec<Arrived> {
+        let mut ages: Vec<_> = self.messages.iter().collect();
+        if let Some(last) = count.checked_sub(1).filter(|last| *last < ages.len()) {
+            ages.select_nth_unstable_by_key(last, |(_, it)| (it.read_at, it.delivery.id));
+        }
+        let first = ages.into_iter().take(count);
+        let first: Vec<_> = first.map(|(place, _)| place.clone()).collect();
+        self.take_at(&first)
+    }
+
+    fn take_at(&mut self, places: &[Place]) -> Vec<Arrived> {
+        let taken = places.iter().filter_map(|it| self.messages.remove(it));
+        taken.collect()
+    }
+
+    /// Takes those that are to be asked about though nothing of their producer was taken here: the first of each, which
+    /// tells whether others took what is missing, and all of one whose gap lasts.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Arrived> {
+        let mut due = Vec::new();
+        let mut last: Option<&ProducerName> = None;
+        let mut takes_all = false;
+        for place in self.messages.keys() {
+            if last != Some(&place.0) {
+                last = Some(&place.0);
+                let gap = self.gaps.get(&place.0);
+                takes_all = gap.is_none_or(|(_, since)| *since + self.time <= now);
+                due.push(place.clone());
+            } else if takes_all {
+                due.push(place.clone());
+            }
+        }
+        let messages = &self.messages;
+        // Who has nothing here any more waits for nothing.
+        self.gaps
+            .retain(|producer, _| of(messages, producer).next().is_some());
+        self.take_at(&due)
     }
 
     /// Takes all of them.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Arrived> + use<> {
-        let held = std::mem::take(&mut self.messages);
-        // Who has nothing here any more waits for nothing.
-        self.gaps
-            .retain(|producer, _| of(&held, producer).next().is_some());
-        held.into_values()
+        self.gaps.clear();
+        std::mem::take(&mut self.messages).into_values()
     }
 
     /// Takes those of a producer that can be taken or are known once `next` is what it is to send.
@@ -97,8 +130,7 @@ impl Held {
             next = next.max(place.1 + 1);
             places.push(place.clone());
         }
-        let taken = places.iter().filter_map(|it| self.messages.remove(it));
-        taken.collect()
+        self.take_at(&places)
     }
 
     /// Lets go of deliveries that belong to another consumer now.
