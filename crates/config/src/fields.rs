@@ -53,6 +53,11 @@ impl<'a> Fields<'a> {
         self.table.contains_key(name)
     }
 
+    /// Tells whether nothing is written in this table.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
     /// Iterates over every entry: for tables whose keys are names that people choose.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a String, &'a Node)> + use<'a> {
         self.table.iter()

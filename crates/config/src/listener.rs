@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use semel_broker_webhook::Entrance;
 
 use super::fields::Fields;
+use super::tls;
 
 /// A certificate and its key, and the authority of those of clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub struct Door<'s> {
 /// Reads the certificate; nothing if it cannot be read, and none if there is none.
 #[expect(clippy::option_option, reason = "a faulty one is no absent one")]
 pub(super) fn tls(table: &mut Fields<'_>) -> Option<Option<Certificate>> {
-    let mut tls = table.optional_sub("tls")?;
+    let mut tls = tls::table(table, WANTED)?;
     let client_ca = tls.path("client_ca");
     let read = certificate(&mut tls, client_ca);
     tls.finish();
@@ -44,7 +45,7 @@ pub(super) fn tls(table: &mut Fields<'_>) -> Option<Option<Certificate>> {
 /// Reads the certificate of a listener that asks clients for none; `why` says how it knows them.
 #[expect(clippy::option_option, reason = "a faulty one is no absent one")]
 pub(super) fn tls_alone(table: &mut Fields<'_>, why: &str) -> Option<Option<Certificate>> {
-    let mut tls = table.optional_sub("tls")?;
+    let mut tls = tls::table(table, WANTED)?;
     tls.reject("client_ca", why);
     let read = certificate(&mut tls, None);
     tls.finish();
@@ -64,6 +65,9 @@ fn certificate(tls: &mut Fields<'_>, client_ca: Option<PathBuf>) -> Option<Certi
         client_ca,
     })
 }
+
+/// The settings of a certificate.
+const WANTED: &str = "`cert` and `key`";
 
 /// Tells whether two listeners cannot have these addresses at once.
 pub(super) fn meet(one: SocketAddr, other: SocketAddr) -> bool {

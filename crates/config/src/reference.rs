@@ -108,6 +108,8 @@ struct Line {
     text: &'static str,
     /// The setting that the line is about.
     path: Option<String>,
+    /// The table that the line opens or is in.
+    table: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +141,13 @@ fn lines() -> Vec<Line> {
             let dot = if table.is_empty() { "" } else { "." };
             format!("{table}{dot}{name}")
         });
-        Line { kind, text, path }
+        let table = table.clone();
+        Line {
+            kind,
+            text,
+            path,
+            table,
+        }
     };
     REFERENCE.lines().map(line).collect()
 }
@@ -152,7 +160,7 @@ fn stands_alone(path: &str) -> bool {
     !of_ledger.is_some_and(|name| required.contains(&name))
 }
 
-/// Returns the text with every default written out, without one line, with one example.
+/// Returns the text with every default written out, without one line, with one example and the header above it.
 fn full(lines: &[Line], without: Option<usize>, example: Option<usize>) -> String {
     let kept = lines
         .iter()
@@ -160,7 +168,10 @@ fn full(lines: &[Line], without: Option<usize>, example: Option<usize>) -> Strin
         .filter(|(at, line)| match line.kind {
             Kind::Prose => false,
             Kind::Written | Kind::Default => Some(*at) != without,
-            Kind::Example => Some(*at) == example,
+            Kind::Example => example.is_some_and(|example| {
+                let is_its_header = line.path.is_none() && line.table == lines[example].table;
+                *at == example || is_its_header
+            }),
         });
     kept.fold(String::new(), |text, (_, line)| text + line.text + "\n")
 }

@@ -49,7 +49,7 @@ struct Document {
 }
 
 impl Effective {
-    /// Returns TOML; a setting without a value is a comment, and with `origins` every line names its origin.
+    /// Returns TOML; a setting without a value is a comment, as is the header of a table of nothing else, and with `origins` every line names its origin.
     pub fn toml(&self, origins: bool) -> String {
         let mut text = String::new();
         for table in self.0.iter().filter(|table| !table.settings.is_empty()) {
@@ -57,7 +57,8 @@ impl Effective {
             if !path.is_empty() {
                 let gap = if text.is_empty() { "" } else { "\n" };
                 // Writing to a string cannot fail.
-                let _ = writeln!(text, "{gap}{}", table.header());
+                let mark = if table.is_comment() { "# " } else { "" };
+                let _ = writeln!(text, "{gap}{mark}{}", table.header());
             }
             let lines: Vec<_> = settings.iter().map(Setting::toml).collect();
             let width = lines
@@ -175,6 +176,13 @@ impl Effective {
 }
 
 impl Table {
+    /// Tells whether every line of it is a comment: its header must be one too, since a table that is written may mean
+    /// something. An item of a list is there even so.
+    fn is_comment(&self) -> bool {
+        let is_value = |it: &Setting| matches!(it.value, Shown::Value(_));
+        !self.is_item && !self.settings.iter().any(is_value)
+    }
+
     /// The line above it in TOML.
     fn header(&self) -> String {
         match self.path.split_last() {

@@ -223,6 +223,10 @@ const BAD: &[(&str, &str)] = &[
     ),
     ("tls = { cert = 'a.pem' }", "gateway.tls.key: is missing"),
     (
+        "tls = {}",
+        "gateway.tls: is empty, so nothing is encrypted; set `cert` and `key` in it, or remove it",
+    ),
+    (
         "routes = 'a'",
         "gateway.routes: must be a list of tables, not a string",
     ),
