@@ -11,8 +11,8 @@ pub struct Export {
     /// Write to this file, whole or not at all; standard output without it
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
-    /// The reason, for the audit trail of the worker that is asked
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["config", "store"])]
+    /// The reason, for the audit trail of the worker that is asked, or has the store open
+    #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     #[command(flatten)]
     pub common: Common,

@@ -210,6 +210,28 @@ fn two_who_resolve_the_same_doubts_do_each_once() {
 }
 
 #[test]
+fn the_reason_of_an_export_beside_the_worker_is_in_its_trail() {
+    let site = worked("embedded:data");
+    let export = |options: &[&str]| site.semel(&[&["store", "export", "--to"], options].concat());
+    export(&["at-rest.jsonl", "--reason", "INC-7"])
+        .code(2)
+        .says("with a worker that has the store open");
+    assert!(!site.path("at-rest.jsonl").exists());
+    let worker = beside(&site);
+    export(&["beside.jsonl", "--reason", "INC-8"]).done();
+    let store = ["--store", "embedded:data"];
+    export(&[&["named.jsonl", "--reason", "INC-9"], &store[..]].concat()).done();
+    export(&["unasked.jsonl"]).done();
+    let trail = site.trail().into_iter();
+    let exports = trail.filter(|it| it[1] == "export");
+    let reasons: Vec<_> = exports.map(|[.., reason]| reason).collect();
+    let unasked = format!("beside process {}, which works on the store", worker.0.id());
+    assert_eq!(reasons, ["INC-8", "INC-9", &unasked]);
+    assert!(site.text("beside.jsonl").contains("INC-8"));
+    ends_well(&site, worker);
+}
+
+#[test]
 fn what_only_the_worker_can_do_is_refused_with_the_way_out() {
     let site = worked("embedded:data");
     site.semel(&["store", "export", "--to", "a.jsonl"]).done();

@@ -24,17 +24,21 @@ use crate::progress::{Bars, Unit};
 
 /// Writes everything that the store holds.
 pub(crate) fn export(arguments: &Export) -> Result<Exit> {
-    if arguments.reason.is_some() {
-        return Err(usage(
-            "--reason goes with --admin URL: an export beside the store leaves no entry with a reason",
-        ));
-    }
     if let ControlFlow::Break(exit) = replaced(arguments) {
         return Ok(exit);
     }
-    operate::export(&arguments.common, async |ground| match &arguments.to {
-        Some(path) => to_file(ground, path).await,
-        None => to_stdout(ground).await,
+    let reason = arguments.reason.as_deref();
+    operate::export(&arguments.common, async |ground| {
+        if reason.is_some() && ground.worker.is_none() {
+            return Err(usage(
+                "--reason goes with --admin URL, and with a worker that has the store open: an export of a store at rest \
+                 leaves no entry with a reason",
+            ));
+        }
+        match &arguments.to {
+            Some(path) => to_file(ground, reason, path).await,
+            None => to_stdout(ground, reason).await,
+        }
     })
 }
 
@@ -70,21 +74,21 @@ pub(crate) fn stdout() -> Result<File> {
     Ok(File::from(stdout.map_err(cannot_print)?))
 }
 
-async fn to_file(ground: &Ground, path: &Path) -> Result<Exit> {
+async fn to_file(ground: &Ground, reason: Option<&str>, path: &Path) -> Result<Exit> {
     if let Some(store) = ground.url.path()
         && are_one(store, path)
     {
         return Err(same_file::error(&path.display().to_string(), "the store"));
     }
     let (target, file) = WholeFile::create(path)?;
-    let (file, counts) = write(ground, file, &Bars::new()).await?;
+    let (file, counts) = write(ground, reason, file, &Bars::new()).await?;
     target.finish(&file)?;
     told(path, counts);
     Ok(Exit::Done)
 }
 
-async fn to_stdout(ground: &Ground) -> Result<Exit> {
-    match write(ground, stdout()?, &Bars::beside_data()).await {
+async fn to_stdout(ground: &Ground, reason: Option<&str>) -> Result<Exit> {
+    match write(ground, reason, stdout()?, &Bars::beside_data()).await {
         Ok(_) => Ok(Exit::Done),
         // The reader has had enough.
         Err(error) if is_closed(&error) => Ok(Exit::Done),
@@ -92,7 +96,12 @@ async fn to_stdout(ground: &Ground) -> Result<Exit> {
     }
 }
 
-async fn write(ground: &Ground, to: File, bars: &Bars) -> Result<(File, Counts)> {
+async fn write(
+    ground: &Ground,
+    reason: Option<&str>,
+    to: File,
+    bars: &Bars,
+) -> Result<(File, Counts)> {
     let store = ground.transfer.as_ref().ok_or_else(|| {
         Error::new(
             ErrorKind::Internal,
@@ -102,10 +111,10 @@ async fn write(ground: &Ground, to: File, bars: &Bars) -> Result<(File, Counts)>
     let in_use = match ground.worker {
         Some(process) => {
             warn_of_worker(format_args!("process {process}"));
+            let given = reason.filter(|it| !it.trim().is_empty());
+            let beside = || format!("beside process {process}, which works on the store");
             let audit = Audit {
-                reason: Some(format!(
-                    "beside process {process}, which works on the store"
-                )),
+                reason: Some(given.map_or_else(beside, str::to_owned)),
                 by: std::env::var("SEMEL_OPERATOR").ok(),
             };
             note_export(store, note_of(&audit), ground.now()).await?;
