@@ -29,6 +29,24 @@ pub struct Producers {
     pub others: Option<AnyIngestJournal>,
 }
 
+/// The number of the producers of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProducerCounts {
+    /// Those that publish from here.
+    pub publishers: u64,
+    /// Those that send their messages here.
+    pub senders: u64,
+    /// Messages of both that are not confirmed, or have not run.
+    pub waiting: u64,
+}
+
+impl ProducerCounts {
+    /// Tells whether there are none.
+    pub const fn is_none(&self) -> bool {
+        self.publishers == 0 && self.senders == 0
+    }
+}
+
 /// A producer: the documented object.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProducerLine {
@@ -193,6 +211,25 @@ impl Producers {
                 return Ok(());
             }
         }
+    }
+
+    /// Counts them, and the messages of theirs that wait.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn count(&self) -> Result<ProducerCounts> {
+        let mut counts = ProducerCounts::default();
+        let counted = self.visit(|side, entry| {
+            *match side {
+                Side::Publishes => &mut counts.publishers,
+                Side::Sends => &mut counts.senders,
+            } += 1;
+            counts.waiting += entry.streams.iter().map(StreamEntry::waiting).sum::<u64>();
+            Ok(ControlFlow::Continue(()))
+        });
+        counted.await?;
+        Ok(counts)
     }
 
     /// Returns those that [`matching`] may choose from, for any of these names or ids: of the others nothing is kept.

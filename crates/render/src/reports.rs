@@ -6,7 +6,7 @@ mod in_doubt;
 pub mod keys;
 pub mod parked;
 mod pipelines;
-mod producers;
+pub mod producers;
 pub mod relays;
 mod store;
 pub mod tokens;

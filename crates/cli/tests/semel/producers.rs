@@ -142,6 +142,24 @@ fn orders_about_a_producer_are_in_the_audit_trail() {
 }
 
 #[test]
+fn an_export_says_which_producers_it_leaves_out() {
+    let site = site();
+    site.semel(&["run"]).done();
+    let quiet = site
+        .semel(&["store", "export", "--to", "none.jsonl"])
+        .done();
+    assert!(!quiet.stderr.contains("producer"), "{quiet:#?}");
+    appended(&site, SystemClock::new().now());
+    let left = "not in the export, and still in sqlite:s.db: 1 producer that publishes from it, 1 waiting message: \
+                semel producers list";
+    let told = site.semel(&["store", "export", "--to", "file.jsonl"]);
+    told.done().says(left);
+    let piped = site.semel(&["store", "export"]).done().says(left);
+    assert!(piped.stdout.starts_with("{\"semel_export\":"), "{piped:#?}");
+    assert!(!piped.stdout.contains("billing"), "{piped:#?}");
+}
+
+#[test]
 fn messages_that_wait_for_long_are_found() {
     let site = site();
     let now = SystemClock::new().now();

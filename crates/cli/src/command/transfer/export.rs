@@ -6,10 +6,12 @@ use std::io::ErrorKind as IoKind;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use semel_backends::producers::open_all;
 use semel_config::same_file::are_one;
 use semel_core::port::store::Store;
 use semel_core::{Code, Error, ErrorKind, Result};
 use semel_operate::store::note_export;
+use semel_render::reports::producers::left_out_text;
 use semel_render::reports::transfer::counts_text as in_words;
 use semel_supervisor::same_file;
 use semel_worker::transfer::{self, Counts, Use, WholeFile};
@@ -84,15 +86,40 @@ async fn to_file(ground: &Ground, reason: Option<&str>, path: &Path) -> Result<E
     let (file, counts) = write(ground, reason, file, &Bars::new()).await?;
     target.finish(&file)?;
     told(path, counts);
+    warn_of_producers(ground).await;
     Ok(Exit::Done)
 }
 
 async fn to_stdout(ground: &Ground, reason: Option<&str>) -> Result<Exit> {
     match write(ground, reason, stdout()?, &Bars::beside_data()).await {
-        Ok(_) => Ok(Exit::Done),
+        Ok(_) => {
+            warn_of_producers(ground).await;
+            Ok(Exit::Done)
+        }
         // The reader has had enough.
         Err(error) if is_closed(&error) => Ok(Exit::Done),
         Err(error) => Err(error),
+    }
+}
+
+/// Warns of the producers of the store, which no export has.
+async fn warn_of_producers(ground: &Ground) {
+    let counted = match open_all(&ground.url) {
+        Ok(producers) => producers.count().await,
+        Err(error) => Err(error),
+    };
+    let list = ground.command_of_all("producers list");
+    match counted {
+        Ok(counted) if counted.is_none() => {}
+        Ok(counted) => output::warning(format_args!(
+            "not in the export, and still in {}: {}: {list}",
+            ground.url,
+            left_out_text(counted)
+        )),
+        Err(error) if error.kind() == ErrorKind::Unsupported => {}
+        Err(error) => output::warning(format_args!(
+            "no export has what producers left in the store, and how much that is cannot be read: {error}: {list}"
+        )),
     }
 }
 
