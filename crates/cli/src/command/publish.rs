@@ -58,7 +58,6 @@ pub(crate) fn publish(arguments: &Publish) -> Result<Exit> {
         .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start").with_source(error))?;
     let result = runtime.block_on(async {
         let journal = producers::open(&store.url)?;
-        let input = RowInput::open(arguments.input.as_deref())?;
         let job = Job {
             arguments,
             address: settings.address(),
@@ -69,7 +68,7 @@ pub(crate) fn publish(arguments: &Publish) -> Result<Exit> {
             producer,
             store: &store,
         };
-        let done = job.run(input).await;
+        let done = job.run().await;
         done.map_err(|error| store::at_store(&store.url, error))
     });
     // A read of standard input cannot be cancelled; it must not delay the exit.
@@ -91,21 +90,40 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    async fn run(&self, input: RowInput) -> Result<Exit> {
+    async fn run(&self) -> Result<Exit> {
         let bars = Bars::new();
         let rules = RowSelectors {
             order: self.arguments.order.clone(),
             id: self.arguments.id.clone(),
         };
-        let sink = self.target.sink()?;
-        if self.arguments.dry_run {
-            return self.try_out(input, rules, &bars).await;
-        }
-        // From here on a stop ends with a report, also while nobody answers yet.
+        // From here on a stop ends with a report, also while nobody writes to a pipe or answers yet.
         let (stop, mut stopped) = watch::channel(false);
         let mut beside = JoinSet::new();
         beside.spawn(listen(stop, bars.clone())?);
+        let opened = tokio::select! {
+            biased;
+            opened = self.opened() => Some(opened?),
+            _ = stopped.wait_for(|stop| *stop) => None,
+        };
+        let Some(input) = opened else {
+            beside.shutdown().await;
+            bars.clear();
+            return self.end_unopened(&RowInput::name_of(self.arguments.input.as_deref()), false);
+        };
+        let sink = self.target.sink()?;
         let (name, is_kept) = (input.name.clone(), input.is_kept);
+        if self.arguments.dry_run {
+            let mut report = self.trial();
+            let tried = tokio::select! {
+                biased;
+                tried = self.try_out(input, rules, &bars, &mut report) => Some(tried?),
+                _ = stopped.wait_for(|stop| *stop) => None,
+            };
+            beside.shutdown().await;
+            bars.clear();
+            let stop = tried.is_none().then(|| not_all_seen(&name));
+            return self.end(report, &ProducerSummary::default(), stop.as_deref(), false);
+        }
         let begun = tokio::select! {
             biased;
             begun = self.begin(input, sink, &rules, &bars) => Some(begun?),
@@ -114,14 +132,7 @@ impl Job<'_> {
         let Some(begun) = begun else {
             beside.shutdown().await;
             bars.clear();
-            let stop = if is_kept {
-                GOES_ON.to_owned()
-            } else {
-                format!("stopped at the start: no row of {name} is taken")
-            };
-            let (producer, stream) = (&self.producer, &self.arguments.stream);
-            let report = PublicationReport::unopened(producer, stream, &self.address);
-            return self.end(report, &ProducerSummary::default(), Some(&stop), false);
+            return self.end_unopened(&name, is_kept);
         };
         let (checked, mark, producer) = (begun.checked, begun.mark, begun.producer);
         let stream = &self.arguments.stream;
@@ -159,6 +170,37 @@ impl Job<'_> {
             }
         };
         self.end(report, &summary, stop.as_deref(), begun.teller.is_frozen())
+    }
+
+    /// Opens the input, on a thread that may wait until somebody writes to a named pipe.
+    async fn opened(&self) -> Result<RowInput> {
+        let path = self.arguments.input.clone();
+        let opening = tokio::task::spawn_blocking(move || RowInput::open(path.as_deref()));
+        opening.await.unwrap_or_else(|panicked| {
+            let message = "the opening of the input did not end";
+            Err(Error::new(ErrorKind::Internal, message).with_source(panicked))
+        })
+    }
+
+    /// Prints the summary of a run that was stopped before its producer was opened.
+    fn end_unopened(&self, name: &str, is_kept: bool) -> Result<Exit> {
+        let stop = if is_kept {
+            GOES_ON.to_owned()
+        } else {
+            format!("stopped at the start: no row of {name} is taken")
+        };
+        let (producer, stream) = (&self.producer, &self.arguments.stream);
+        let report = if self.arguments.dry_run {
+            self.trial()
+        } else {
+            PublicationReport::unopened(producer, stream, &self.address)
+        };
+        self.end(report, &ProducerSummary::default(), Some(&stop), false)
+    }
+
+    /// Begins the report of a run that publishes nothing.
+    fn trial(&self) -> PublicationReport {
+        PublicationReport::trial(&self.producer, &self.arguments.stream, &self.address)
     }
 
     /// Reads a kept input, makes sure of the place on the broker and of the store, and opens the producer.
@@ -343,7 +385,15 @@ impl Job<'_> {
     }
 
     /// Reads everything, asks the broker for the place, and publishes and opens nothing.
-    async fn try_out(&self, input: RowInput, rules: RowSelectors, bars: &Bars) -> Result<Exit> {
+    ///
+    /// # Cancel safety   safe: the report has what was read by then
+    async fn try_out(
+        &self,
+        input: RowInput,
+        rules: RowSelectors,
+        bars: &Bars,
+        report: &mut PublicationReport,
+    ) -> Result<()> {
         let (input, checked) = self.checked(input, &rules).await?;
         self.target.inspect().await?;
         let warnings = self.warned(bars).await?;
@@ -371,8 +421,6 @@ impl Job<'_> {
             _ => None,
         };
         let skipped = mark.map_or((0, 0), |it| (it.rows, it.bytes));
-        let mut report =
-            PublicationReport::trial(&self.producer, &self.arguments.stream, &self.address);
         report.warnings = warnings;
         report.skipped = skipped.0;
         report.waiting = Some(stream.map_or(0, semel_core::producer::StreamEntry::waiting));
@@ -383,8 +431,7 @@ impl Job<'_> {
                 report.count(rows.messages.len() as u64, rows.blank);
             }
         }
-        report.print(self.arguments.format.output)?;
-        Ok(Exit::Done)
+        Ok(())
     }
 }
 
@@ -417,6 +464,10 @@ fn read_before(name: &str) -> String {
         "an earlier run read {name} to its end, and the file changed meanwhile: perhaps not all of its rows are published \
          as they are now; look at what the broker has, and publish what is missing as a file of its own"
     )
+}
+
+fn not_all_seen(name: &str) -> String {
+    format!("stopped before the end: not all of {name} was looked at")
 }
 
 const GOES_ON: &str = "stopped before the end; run it again, and it goes on";

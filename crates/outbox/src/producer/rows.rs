@@ -44,11 +44,8 @@ impl RowInput {
             .not_applied()
             .with_source(error)
         };
+        let name = Self::name_of(path);
         let path = path.filter(|it| *it != Path::new("-"));
-        let name = path.map_or_else(
-            || "standard input".to_owned(),
-            |it| it.display().to_string(),
-        );
         let opened = match path {
             Some(path) => File::open(path),
             None => std::io::stdin()
@@ -58,6 +55,15 @@ impl RowInput {
         };
         let begun = opened.and_then(|file| Self::begin(name.clone(), file, path));
         begun.map_err(|error| unread(&name, error))
+    }
+
+    /// Returns the name of an input, for people.
+    pub fn name_of(path: Option<&Path>) -> String {
+        let path = path.filter(|it| *it != Path::new("-"));
+        path.map_or_else(
+            || "standard input".to_owned(),
+            |it| it.display().to_string(),
+        )
     }
 
     /// Takes an open file, from where it stands.

@@ -399,10 +399,48 @@ fn a_stop_before_the_broker_has_answered_ends_with_a_report() {
         ended
     };
     stopped(start(&site, &publish(&["rows.ndjson"]))).says("run it again");
+    let tried = stopped(start(&site, &publish(&["--dry-run", "rows.ndjson"])));
+    let tried = tried.says("not all of rows.ndjson was looked at");
+    assert_eq!(object(&tried)["dry_run"], true, "{tried:?}");
     let mut command = site.command();
     let mut running = Running::start(command.args(publish(&[])).stdin(Stdio::piped()));
     let _open = running.take_stdin();
     stopped(running).says("no row of standard input is taken");
+}
+
+/// Nobody ever writes to the pipe.
+#[cfg(all(feature = "nats", target_os = "linux"))]
+#[test]
+fn a_stop_before_anybody_writes_to_a_named_pipe_ends_with_a_report() {
+    let site = Site::new();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, site.path("pipe"), mode).expect("a pipe");
+    let to = [
+        "publish",
+        "--to",
+        "nats://127.0.0.1:1",
+        "--stream",
+        "orders",
+        "--output",
+        "json",
+        "pipe",
+    ];
+    for (more, is_dry) in [(&[][..], false), (&["--dry-run"], true)] {
+        let running = site.start(&[&to, more].concat());
+        let status = format!("/proc/{}/status", running.id());
+        wait_for("its handler of signals", || {
+            let text = std::fs::read_to_string(&status).expect("a process");
+            let caught = text.lines().find_map(|it| it.strip_prefix("SigCgt:"));
+            let caught = u64::from_str_radix(caught.expect("a mask").trim(), 16);
+            caught.expect("a number") & 1 << (Signal::TERM.as_raw() - 1) != 0
+        });
+        running.signal(Signal::TERM);
+        let ended = running.wait().code(1);
+        let ended = ended.says("no row of pipe is taken");
+        let report = object(&ended);
+        assert_eq!(report["published"], 0, "{ended:?}");
+        assert_eq!(report["dry_run"], is_dry, "{ended:?}");
+    }
 }
 
 #[cfg(feature = "nats")]
