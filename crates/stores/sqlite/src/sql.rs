@@ -23,7 +23,7 @@ texts! {
     SCOPE_GET = "scope_get",
     SCOPE_ANY = "scope_any",
     SCOPE_ADD = "scope_add",
-    SCOPE_LIST = "scope_list",
+    SCOPE_FIND = "scope_find",
     RECORD_GET = "record_get",
     RECORD_ADD = "record_add",
     RECORD_SET = "record_set",

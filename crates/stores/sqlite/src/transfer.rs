@@ -29,7 +29,7 @@ pub(crate) fn export(
     let transaction = connection.unchecked_transaction().map_err(undone)?;
     let mut page = Exported {
         connection: &transaction,
-        scopes: scopes(&transaction)?,
+        scopes: HashMap::new(),
         now,
         page: ExportPage::new(limit),
     };
@@ -165,6 +165,7 @@ fn known_tags(connection: &Connection, records: &[Incoming<'_>]) -> Result<Vec<i
 /// A page in the making.
 struct Exported<'c> {
     connection: &'c Connection,
+    /// The scopes of its items, by number.
     scopes: HashMap<i64, Scope>,
     now: Timestamp,
     page: ExportPage,
@@ -189,7 +190,8 @@ impl Exported<'_> {
                     if !record.is_forgotten(self.now) {
                         let key = row::key(row.get_ref(row::COLUMNS + 2).map_err(undone)?)?;
                         let key = key.ok_or_else(|| corrupt("key"))?;
-                        let scope = scope(&self.scopes, row, row::COLUMNS + 1)?;
+                        let scope =
+                            scope(self.connection, &mut self.scopes, (row, row::COLUMNS + 1))?;
                         let operation = Operation::new(scope, key);
                         self.page
                             .items
@@ -210,7 +212,7 @@ impl Exported<'_> {
                     let entity = row::key(row.get_ref(2).map_err(undone)?)?;
                     let entity = entity.ok_or_else(|| corrupt("entity"))?;
                     let record = entity_record(row, 3).map_err(undone)?;
-                    let scope = scope(&self.scopes, row, 1)?;
+                    let scope = scope(self.connection, &mut self.scopes, (row, 1))?;
                     self.page.items.push(Item::Entity(scope, entity, record));
                 }
             }
@@ -334,20 +336,22 @@ fn token(connection: &Connection) -> Result<Item> {
     Ok(Item::Token(FencingToken::new(token.cast_unsigned())))
 }
 
-fn scopes(connection: &Connection) -> Result<HashMap<i64, Scope>> {
-    let mut list = connection.prepare_cached(sql::SCOPE_LIST).map_err(undone)?;
-    let mut rows = list.query([]).map_err(undone)?;
-    let mut scopes = HashMap::new();
-    while let Some(row) = rows.next().map_err(undone)? {
-        scopes.insert(row.get(0).map_err(undone)?, listing::scope_at(row, 1)?);
-    }
-    Ok(scopes)
-}
-
-fn scope(scopes: &HashMap<i64, Scope>, row: &Row<'_>, column: usize) -> Result<Scope> {
+/// Returns the scope that has its number in a column; one that no item before it had is read.
+fn scope(
+    connection: &Connection,
+    scopes: &mut HashMap<i64, Scope>,
+    (row, column): (&Row<'_>, usize),
+) -> Result<Scope> {
     let number: i64 = row.get(column).map_err(undone)?;
-    let scope = scopes.get(&number).cloned();
-    scope.ok_or_else(|| corrupt("scope"))
+    if let Some(known) = scopes.get(&number) {
+        return Ok(known.clone());
+    }
+    let mut find = connection.prepare_cached(sql::SCOPE_FIND).map_err(undone)?;
+    let mut rows = find.query([number]).map_err(undone)?;
+    let found = rows.next().map_err(undone)?;
+    let found = listing::scope_at(found.ok_or_else(|| corrupt("scope"))?, 0)?;
+    scopes.insert(number, found.clone());
+    Ok(found)
 }
 
 fn add_entity(

@@ -11,5 +11,6 @@ mod lab;
 mod locked;
 mod migrate;
 mod outbox;
+mod pages;
 mod processes;
 mod producers;

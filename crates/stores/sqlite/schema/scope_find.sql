@@ -1,0 +1,1 @@
+SELECT tenant, operation FROM semel_scopes WHERE scope = ?1

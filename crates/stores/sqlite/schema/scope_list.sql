@@ -1,1 +1,0 @@
-SELECT scope, tenant, operation FROM semel_scopes
