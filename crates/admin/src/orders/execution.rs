@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use semel_core::decide::Directed;
@@ -268,8 +269,9 @@ impl Execution<'_> {
         let Some(trail) = &self.lent.trail else {
             return Err(no_trail());
         };
+        let end = self.clock.monotonic() + LONGEST_SWEEP;
         let visit = |_: &SweepResult| {
-            if self.stops() {
+            if self.stops() || self.clock.monotonic() >= end {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -287,9 +289,14 @@ impl Execution<'_> {
                 ),
             },
             None => Fate::Done {
-                why: swept
-                    .is_stopped
-                    .then(|| "the worker ends; sweep again for the rest".to_owned()),
+                why: swept.is_stopped.then(|| {
+                    let why = if self.stops() {
+                        "the worker ends"
+                    } else {
+                        "other orders wait"
+                    };
+                    format!("{why}; sweep again for the rest")
+                }),
             },
         };
         Ok(Answer::of(vec![Carried {
@@ -298,6 +305,9 @@ impl Execution<'_> {
         }]))
     }
 }
+
+/// The longest time that a sweep keeps other orders waiting, its last step apart.
+const LONGEST_SWEEP: Duration = Duration::from_secs(30);
 
 /// The problem of an order of which the audit trail could not tell.
 pub(crate) fn no_trail() -> Problem {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use semel_admin::Lent;
+use semel_conformance::TestClock;
 use semel_core::decide::{Directed, Directive};
 use semel_core::port::store::Swept;
 use semel_core::port::transfer::AnyTransferStore;
@@ -127,6 +128,8 @@ impl Store for Racing {
 struct Dusty {
     inner: AnyStore,
     left: Arc<AtomicUsize>,
+    /// Moves on by ten seconds with each step, if there is one.
+    clock: Option<Arc<TestClock>>,
 }
 
 impl Store for Dusty {
@@ -138,6 +141,9 @@ impl Store for Dusty {
             return Err(Error::new(ErrorKind::Throttled, "not now"));
         }
         let swept = self.inner.sweep(limit).await?;
+        if let Some(clock) = &self.clock {
+            clock.advance(Duration::from_secs(10));
+        }
         Ok(Swept {
             more: true,
             ..swept
@@ -222,6 +228,7 @@ async fn a_sweep_that_fails_says_what_it_has_done() {
         let dusty = Dusty {
             inner: store.clone(),
             left: Arc::new(AtomicUsize::new(steps)),
+            clock: None,
         };
         doubtful.site.store.send_replace(Some(Lent {
             store: AnyStore::new(dusty),
@@ -247,6 +254,33 @@ async fn a_sweep_that_fails_says_what_it_has_done() {
         assert_eq!(audit.len(), 1, "{audit:?}");
         assert_eq!(&*audit[0].after, "0 removed, 1 in doubt; then it failed");
     }
+}
+
+/// A pause of a pipeline is not to wait until a large store is clean.
+#[tokio::test]
+async fn a_sweep_that_takes_long_ends_and_says_that_there_is_more() {
+    let doubtful = Doubtful::with(0).await;
+    let memory = doubtful.site.memory();
+    let dusty = Dusty {
+        inner: AnyStore::new(Arc::clone(&memory)),
+        left: Arc::new(AtomicUsize::new(1_000)),
+        clock: Some(Arc::clone(&doubtful.site.clock)),
+    };
+    let left = Arc::clone(&dusty.left);
+    doubtful.site.store.send_replace(Some(Lent {
+        store: AnyStore::new(dusty),
+        trail: Some(AnyTransferStore::new(memory)),
+        runner: None,
+    }));
+    let admin = Caller::loopback();
+    let plan = doubtful.plan("store/sweep", &json!({}), &admin).await;
+    let done = doubtful.done("store/sweep", &plan, &admin).await;
+    assert_eq!(each(&done, "result"), ["done"], "{done}");
+    assert_eq!(
+        each(&done, "why"),
+        ["other orders wait; sweep again for the rest"]
+    );
+    assert_eq!(left.load(Ordering::Relaxed), 1_000 - 3);
 }
 
 #[tokio::test]
