@@ -91,7 +91,7 @@ impl Terms {
             is_numbered: settings
                 .sequence_gate
                 .as_ref()
-                .is_some_and(|it| it.is_required),
+                .is_some_and(|it| it.is_required && it.stops_at_gap),
             is_approximate: matches!(settings.layers.front, Front::Approximate(_)),
             is_accepted: settings.waived.window,
         }
@@ -105,7 +105,8 @@ impl Terms {
     /// | needed > window, or without end | sets aside | repeats |
     /// | needed unknown | unknown | unknown |
     ///
-    /// Behind a sequence gate that requires numbers, the last two of the second column are numbered.
+    /// Behind a sequence gate that requires numbers and ends the pipeline at a gap, the last two of the second column are
+    /// numbered, if the window outlasts the attempts of a message and a stop of a day.
     ///
     /// A message that the broker has now counts as well, even if it is older than the settings allow.
     pub fn judge(self, horizons: &HorizonReport, now: Timestamp) -> Judgement {
@@ -128,8 +129,8 @@ impl Terms {
         };
         let verdict = match (needed, gate) {
             (Horizon::Within(needed), _) if needed <= self.window.duration() => Verdict::Enough,
-            // A gate that requires numbers knows what comes again for ever.
-            (_, Gate::Off) if self.is_numbered => Verdict::Numbered,
+            // A gate that requires numbers, and sets nothing aside whose number stays open, knows what comes again for ever.
+            (_, Gate::Off) if self.is_numbered && self.outlasts_a_stop() => Verdict::Numbered,
             (Horizon::Unknown, _) => Verdict::Unknown,
             (Horizon::Within(_) | Horizon::Endless, Gate::Appended | Gate::Birth) => {
                 Verdict::SetsAside
@@ -145,6 +146,12 @@ impl Terms {
             verdict,
             is_accepted: self.is_accepted && verdict == Verdict::Repeats,
         }
+    }
+
+    /// Tells whether the window outlasts a stop of all workers, after which the store's own messages may be run again.
+    fn outlasts_a_stop(self) -> bool {
+        let attempts = self.in_hand.saturating_add(self.window.margin());
+        attempts.saturating_add(LONGEST_STOP) <= self.window.duration()
     }
 
     /// Tells whether the class promises no more than remains after a repeat.
@@ -272,6 +279,9 @@ const fn of_source(source: &SourceSettings) -> (&'static str, &'static str) {
         }
     }
 }
+
+/// The longest stop of all workers that is allowed for.
+const LONGEST_STOP: Duration = Duration::from_secs(86_400);
 
 /// Rounds up to the next duration that is easily written.
 fn round(needed: Duration) -> String {

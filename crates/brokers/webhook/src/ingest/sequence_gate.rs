@@ -35,6 +35,7 @@ pub use options::GateOptions;
 ///
 /// A message that is the next of its producer is durable in the journal, in one step with the position of the producer,
 /// before it is acknowledged; from the journal it is handed over.
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub struct GatedSource {
     options: GateOptions,
     upstream: Upstream,
@@ -56,11 +57,17 @@ pub struct GatedSource {
     held: Held,
     /// The time at which all that are held are asked about again: other workers may have what is missing.
     again_at: Instant,
+    /// The pause before the next look of that kind; shorter while what is missing comes.
+    pause: Duration,
+    /// True while the broker is not reached.
+    is_source_away: bool,
     /// True once nothing more can come that would close a gap.
     is_last_look: bool,
     /// The time since which messages wait here, and none was taken.
     stuck_since: Option<Instant>,
     to_tell: Vec<DeliveryId>,
+    /// Those that were revoked before anything was known of them.
+    to_give_back: Vec<DeliveryId>,
     extended_at: Instant,
     /// The time before which a journal that failed is not asked again.
     not_before: Option<Instant>,
@@ -108,9 +115,12 @@ impl GatedSource {
             asked: BTreeSet::new(),
             revoked: BTreeSet::new(),
             again_at: now,
+            pause: BETWEEN_LOOKS,
+            is_source_away: false,
             is_last_look: false,
             stuck_since: None,
             to_tell: Vec::new(),
+            to_give_back: Vec::new(),
             extended_at: now,
             not_before: None,
             is_away: false,
@@ -168,7 +178,7 @@ impl GatedSource {
 
     /// Looks at what the source has handed over.
     fn read(&mut self, deliveries: Vec<Delivery>) {
-        let read_at = Instant::now();
+        let read_at = self.held.clock();
         for mut delivery in deliveries {
             match Numbers::of(&delivery, &self.options) {
                 Ok(Some(numbers)) => self.arrived.push(Arrived {
@@ -190,7 +200,10 @@ impl GatedSource {
     /// Acts on what the source has said. Returns what is to be handed on.
     fn heard(&mut self, fetched: Fetched) -> Option<Fetched> {
         match fetched {
-            Fetched::Deliveries(deliveries) => self.read(deliveries),
+            Fetched::Deliveries(deliveries) => {
+                self.is_source_away = false;
+                self.read(deliveries);
+            }
             Fetched::Revoked(revoked) => {
                 let gone: BTreeSet<_> = revoked.into_iter().collect();
                 self.arrived.retain(|it| !gone.contains(&it.delivery.id));
@@ -203,10 +216,23 @@ impl GatedSource {
                     Place::Journal(_) => None,
                 });
                 let out: Vec<_> = out.collect();
+                let mut with_engine = BTreeSet::new();
+                for place in self.out.values() {
+                    if let Place::Broker(id) = place {
+                        with_engine.insert(*id);
+                    }
+                }
+                let is_here =
+                    |id: &DeliveryId| !self.asked.contains(id) && !with_engine.contains(id);
+                self.to_give_back
+                    .extend(gone.iter().copied().filter(is_here));
                 return (!out.is_empty()).then_some(Fetched::Revoked(out));
             }
             Fetched::Ended => self.has_ended = true,
-            Fetched::Away(_) | Fetched::Back | Fetched::Elsewhere { .. } => return Some(fetched),
+            Fetched::Away(_) | Fetched::Back | Fetched::Elsewhere { .. } => {
+                self.is_source_away = matches!(fetched, Fetched::Away(_));
+                return Some(fetched);
+            }
         }
         None
     }
@@ -218,8 +244,9 @@ impl GatedSource {
             return;
         }
         if self.again_at <= now {
-            self.arrived.extend(self.held.take_due(now));
-            self.again_at = now + BETWEEN_LOOKS;
+            self.arrived.extend(self.held.take_due());
+            self.again_at = now + self.pause;
+            self.pause = (self.pause * 2).min(BETWEEN_LOOKS);
         }
         if self.has_ended && self.arrived.is_empty() && !self.held.is_empty() {
             self.is_last_look = true;
@@ -249,9 +276,14 @@ impl GatedSource {
             }
             if matches!(word, Word::Taken | Word::Known) {
                 self.stuck_since = None;
+                self.pause = SHORTEST_LOOK;
+                self.again_at = self.again_at.min(now + SHORTEST_LOOK);
             }
             // Another consumer has it now.
             if self.revoked.remove(&id) {
+                if word != Word::Taken {
+                    self.to_give_back.push(id);
+                }
                 continue;
             }
             let told = message.numbers.told();
@@ -263,7 +295,7 @@ impl GatedSource {
                     self.refuse(message, Unusable::ProducerFenced { at })?;
                 }
                 Word::Gap { expected } | Word::Unknown { expected } => {
-                    if self.is_last_look || self.held.is_over(&message, expected, now) {
+                    if self.is_last_look || self.held.is_over(&message, expected) {
                         let at = format!("{told}, and {expected} was expected").into();
                         let unusable = match word {
                             Word::Unknown { .. } => Unusable::ProducerUnknown { at },
@@ -279,9 +311,13 @@ impl GatedSource {
         for message in &judged.open {
             self.asked.remove(&message.delivery.id);
         }
-        let open = judged.open.into_iter();
-        let open = open.filter(|it| !self.revoked.remove(&it.delivery.id));
-        self.arrived.extend(open);
+        for message in judged.open {
+            if self.revoked.remove(&message.delivery.id) {
+                self.to_give_back.push(message.delivery.id);
+            } else {
+                self.arrived.push(message);
+            }
+        }
         if let Some(next) = judged.next {
             self.arrived
                 .extend(self.held.take_next(&judged.producer, next));
@@ -338,7 +374,8 @@ impl GatedSource {
     fn tell(&mut self, now: Instant) {
         let is_due = self.waits() && self.extend_at().is_some_and(|at| at <= now);
         let is_stuck = self.is_stuck(now);
-        if self.upstream.is_being_told() || self.to_tell.is_empty() && !is_due && !is_stuck {
+        let is_empty = self.to_tell.is_empty() && self.to_give_back.is_empty();
+        if self.upstream.is_being_told() || is_empty && !is_due && !is_stuck {
             return;
         }
         let mut worked_on = Vec::new();
@@ -348,7 +385,8 @@ impl GatedSource {
         }
         let durable = acknowledgements(&mut self.to_tell);
         let stuck = is_stuck.then(|| self.unsettled());
-        self.upstream.tell(durable, worked_on, stuck);
+        let given_back = std::mem::take(&mut self.to_give_back);
+        self.upstream.tell(durable, given_back, worked_on, stuck);
         if is_stuck {
             self.stuck_since = Some(now);
         }
@@ -422,6 +460,8 @@ impl Source for GatedSource {
                 return Ok(passed);
             }
             let now = Instant::now();
+            let is_read = self.wants_more(max) && !self.is_source_away;
+            self.held.passes(now, is_read);
             self.ask(now);
             self.tell(now);
             if self.is_done() {
@@ -518,7 +558,8 @@ impl Source for GatedSource {
         self.asked.clear();
         let recorded = self.journal.close().await;
         let told = acknowledgements(&mut self.to_tell);
-        let given_back = self.waiting();
+        let mut given_back = self.waiting();
+        given_back.append(&mut self.to_give_back);
         let inner = self.upstream.source().await?;
         let heard = inner.acknowledge(&told).await;
         let returned = inner.requeue(&given_back).await;
@@ -552,6 +593,8 @@ fn gone() -> Error {
 
 /// The time between two looks whether other workers have taken what is missing here.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+/// The same behind one that found something.
+const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 /// The time in which nothing was taken before the source is asked for more: another worker may take what is missing.
 const UNTIL_STUCK: Duration = Duration::from_secs(1);
 

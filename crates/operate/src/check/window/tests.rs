@@ -158,6 +158,12 @@ fn what_is_numbered_is_known_after_the_window() {
         ..endless()
     };
     assert_eq!(judge(&stamped), Verdict::SetsAside);
+    // The store's own messages may be run again after a stop of all workers.
+    let short = Terms {
+        window: Window::new(DAY),
+        ..numbered
+    };
+    assert_eq!(short.judge(&endless(), NOW).verdict, Verdict::Repeats);
 }
 
 #[test]

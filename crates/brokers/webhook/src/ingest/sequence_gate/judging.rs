@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_core::ingest::{GateAnswer, Numbering, Submission};
 use semel_core::port::ingest::IngestJournal;
 use semel_core::port::source::Delivery;
 use semel_core::producer::ProducerName;
 use semel_core::{Error, Result};
-use tokio::time::Instant;
 
 use super::Gate;
 use super::numbers::{Numbers, kept};
@@ -18,7 +18,8 @@ use super::numbers::{Numbers, kept};
 pub(super) struct Arrived {
     pub(super) numbers: Numbers,
     pub(super) delivery: Delivery,
-    pub(super) read_at: Instant,
+    /// The time of the gate's clock at which it was read.
+    pub(super) read_at: Duration,
 }
 
 /// The journal's word about a message.
@@ -44,7 +45,7 @@ pub(super) struct Judged {
     pub(super) words: Vec<(Arrived, Word)>,
     /// Those that the journal did not answer about, which may be durable.
     pub(super) open: Vec<Arrived>,
-    /// The number that is next now, if the journal took or knew one.
+    /// The number that is next now, if the journal said.
     pub(super) next: Option<u64>,
     pub(super) error: Option<Error>,
 }
@@ -107,7 +108,7 @@ pub(super) async fn judge(
 /// The journal's words about the messages of one submission.
 struct Answer {
     words: Vec<Word>,
-    /// The number that is next now, if one was taken or known.
+    /// The number that is next now, if the journal said.
     next: Option<u64>,
 }
 
@@ -171,7 +172,11 @@ async fn ask(gate: &Gate, numbering: Numbering, run: &[Arrived]) -> Result<Answe
             };
             (run.iter().map(word).collect(), None)
         }
-        GateAnswer::Gap { expected } => all(Word::Gap { expected }),
+        GateAnswer::Gap { expected } => {
+            let (words, _) = all(Word::Gap { expected });
+            // Another worker may have taken what was missing of those that are held.
+            (words, Some(expected))
+        }
         GateAnswer::Unknown { expected } => all(Word::Unknown { expected }),
     };
     Ok(Answer { words, next })

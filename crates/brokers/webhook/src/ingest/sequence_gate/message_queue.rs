@@ -15,9 +15,21 @@ use super::numbers::Numbers;
 pub(super) struct Held {
     messages: BTreeMap<Place, Arrived>,
     /// The number that each producer is waited for at, and since when: a gap lasts from the last that was taken.
-    gaps: BTreeMap<ProducerName, (u64, Instant)>,
+    gaps: BTreeMap<ProducerName, Gap>,
+    /// The time for which the source was read, so that what nobody could hand over is not missing.
+    clock: Duration,
+    looked_at: Option<Instant>,
     time: Duration,
     most: Option<usize>,
+}
+
+/// The number that is missing of a producer.
+struct Gap {
+    expected: u64,
+    /// The time of the clock at which the one before it was taken.
+    since: Duration,
+    /// True once a message behind it was set aside: the others cannot be taken any more, either.
+    is_told: bool,
 }
 
 /// In the order in which the messages of a producer can be taken, whatever opening sent them.
@@ -38,6 +50,8 @@ impl Held {
         Self {
             messages: BTreeMap::new(),
             gaps: BTreeMap::new(),
+            clock: Duration::ZERO,
+            looked_at: None,
             time,
             most,
         }
@@ -47,18 +61,39 @@ impl Held {
         self.messages.is_empty()
     }
 
+    /// Notes the time, and whether the source was read until now. Nothing has passed where it was not, or where nobody
+    /// looked for long.
+    pub(super) fn passes(&mut self, now: Instant, is_read: bool) {
+        let passed = self.looked_at.map_or(Duration::ZERO, |at| now - at);
+        if is_read && passed <= LONGEST_LOOK {
+            self.clock += passed;
+        }
+        self.looked_at = Some(now);
+    }
+
+    /// The time for which the source was read.
+    pub(super) const fn clock(&self) -> Duration {
+        self.clock
+    }
+
     /// Notes that this number of the producer of a message is missing; tells whether the message was held for long enough:
     /// for so long it was here, and nothing of its producer was taken.
-    pub(super) fn is_over(&mut self, message: &Arrived, expected: u64, now: Instant) -> bool {
+    pub(super) fn is_over(&mut self, message: &Arrived, expected: u64) -> bool {
         let producer = &message.numbers.producer;
-        let (number, since) = match self.gaps.get_mut(producer) {
-            Some(gap) => gap,
-            None => self.gaps.entry(producer.clone()).or_insert((expected, now)),
+        let new = Gap {
+            expected,
+            since: self.clock,
+            is_told: false,
         };
-        if *number != expected {
-            (*number, *since) = (expected, now);
+        let known = self.gaps.get(producer);
+        if known.is_none_or(|it| it.expected != expected) {
+            self.gaps.insert(producer.clone(), new);
         }
-        message.read_at.max(*since) + self.time <= now
+        let Some(gap) = self.gaps.get_mut(producer) else {
+            return false;
+        };
+        gap.is_told |= message.read_at.max(gap.since) + self.time <= self.clock;
+        gap.is_told
     }
 
     /// Holds a message; returns a tenth of them, those that were read first, if too many are held now. One that is there
@@ -93,7 +128,7 @@ impl Held {
 
     /// Takes those that are to be asked about though nothing of their producer was taken here: the first of each, which
     /// tells whether others took what is missing, and all of one whose gap lasts.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Arrived> {
+    pub(super) fn take_due(&mut self) -> Vec<Arrived> {
         let mut due = Vec::new();
         let mut last: Option<&ProducerName> = None;
         let mut takes_all = false;
@@ -101,7 +136,7 @@ impl Held {
             if last != Some(&place.0) {
                 last = Some(&place.0);
                 let gap = self.gaps.get(&place.0);
-                takes_all = gap.is_none_or(|(_, since)| *since + self.time <= now);
+                takes_all = gap.is_none_or(|it| it.since + self.time <= self.clock);
                 due.push(place.clone());
             } else if takes_all {
                 due.push(place.clone());
@@ -110,7 +145,7 @@ impl Held {
         let messages = &self.messages;
         // Who has nothing here any more waits for nothing.
         self.gaps
-            .retain(|producer, _| of(messages, producer).next().is_some());
+            .retain(|producer, gap| gap.is_told || of(messages, producer).next().is_some());
         self.take_at(&due)
     }
 
@@ -143,6 +178,9 @@ impl Held {
         self.messages.keys().map(|(.., id)| *id)
     }
 }
+
+/// A longer time between two looks is one in which the process stood still, or nobody asked for messages.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 /// Returns the messages of a producer, in their order.
 fn of<'h>(

@@ -383,6 +383,52 @@ async fn a_gap_lasts_from_the_last_message_that_was_taken() {
     assert!(begun.elapsed() >= Duration::from_secs(5 * 20 + 30));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_gap_lasts_no_longer_while_the_broker_is_away() {
+    let (broker, journal) = (Broker::default(), journal());
+    let hold = Duration::from_secs(30);
+    let mut source = gated(&broker, GateOptions { hold, ..options() }, &journal).await;
+    broker.send("till", 1, 2);
+    let nothing = async |source: &mut GatedSource, seconds| {
+        let time = Duration::from_secs(seconds);
+        let fetched = tokio::time::timeout(time, source.fetch(10)).await;
+        assert!(fetched.is_err(), "{fetched:?}");
+    };
+    nothing(&mut source, 20).await;
+    let away = Error::new(ErrorKind::Unavailable, "no connection");
+    assert!(source.heard(Fetched::Away(away)).is_some());
+    nothing(&mut source, 600).await;
+    assert!(source.heard(Fetched::Back).is_some());
+    nothing(&mut source, 5).await;
+    let gap = [of("till-1-2", "producer-unknown")];
+    assert_eq!(take(&mut source, 1).await, gap);
+    // It cannot be taken any more, nor what is behind it.
+    let begun = Instant::now();
+    broker.send("till", 1, 3);
+    let gap = [of("till-1-3", "producer-unknown")];
+    assert_eq!(take(&mut source, 1).await, gap);
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_that_have_every_other_message_hand_on_to_each_other() {
+    let journal = journal();
+    let (odd, even) = (Broker::default(), Broker::default());
+    for sequence in 1..=40 {
+        let broker = if sequence % 2 == 1 { &odd } else { &even };
+        broker.send("till", 1, sequence);
+    }
+    let mut one = gated(&odd, options(), &journal).await;
+    let mut two = gated(&even, options(), &journal).await;
+    let begun = Instant::now();
+    tokio::join!(take(&mut one, 20), take(&mut two, 20));
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
 #[tokio::test]
 async fn what_another_worker_took_closes_a_gap() {
     let (broker, journal) = (Broker::default(), journal());
@@ -510,4 +556,6 @@ async fn what_another_consumer_has_now_is_neither_held_nor_set_aside() {
     let revoked = source.heard(Fetched::Revoked(held));
     assert!(revoked.is_none(), "nobody else was told of them");
     assert!(source.held.is_empty());
+    // Kafka's source waits for it, and keeps a place for it until then.
+    until_true(&mut source, || broker.book().requeued == 1).await;
 }

@@ -32,11 +32,12 @@ impl Upstream {
         self.telling.is_some()
     }
 
-    /// Has the source told that these are durable, and others are still worked on; and that more is to come, where nothing of
+    /// Has the source told that these are durable, those are given back, and others are still worked on; and that more is to come, where nothing of
     /// what is not settled can be. Not for while it is told something.
     pub(super) fn tell(
         &mut self,
         durable: Vec<Acknowledgement>,
+        given_back: Vec<DeliveryId>,
         worked_on: Vec<DeliveryId>,
         stuck: Option<usize>,
     ) {
@@ -44,6 +45,9 @@ impl Upstream {
             tokio::spawn(async move {
                 // What is not heard is delivered again, and known.
                 let _ = source.acknowledge(&durable).await;
+                if !given_back.is_empty() {
+                    let _ = source.requeue(&given_back).await;
+                }
                 if !worked_on.is_empty() {
                     let _ = source.extend(&worked_on).await;
                 }
