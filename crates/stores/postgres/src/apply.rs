@@ -22,7 +22,7 @@ use semel_core::{
 
 use crate::error::{is_passing, of_commit, one_line, uncommitted};
 use crate::locked::{Locked, Stop, Wanted};
-use crate::session::{Session, TRIES, pause};
+use crate::session::{Session, Tries};
 use crate::statements::{
     Bound, ErrorClass, Prepared, classify, is_hopeless, prepare, prepare_anew,
 };
@@ -115,7 +115,7 @@ async fn in_one(
     refused: Option<&str>,
 ) -> Result<Ended> {
     let mut careful = refused.is_some() || session.careful.load(Ordering::Relaxed) > 0;
-    let mut tries = 0;
+    let mut tries = Tries::begin();
     loop {
         let mut client = session.client().await?;
         let prepared = if careful {
@@ -148,11 +148,10 @@ async fn in_one(
             Stop::Failed(_) => false,
             Stop::Again => true,
         };
-        if !may_pass || tries == TRIES {
+        if !may_pass || !tries.are_left() {
             return Err(stop.into_error());
         }
-        tries += 1;
-        pause(tries).await;
+        tries.pause().await;
     }
 }
 

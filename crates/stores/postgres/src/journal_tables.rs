@@ -12,7 +12,7 @@ use crate::error::{is_passing, misconfigured, of_commit, uncommitted, undone};
 use crate::failure::Failure;
 use crate::preflight;
 use crate::producers::rows::entries;
-use crate::session::{Session, TRIES, pause};
+use crate::session::{Session, Tries};
 use crate::sql::{Text, Texts, quoted};
 
 /// The tables of a journal.
@@ -197,13 +197,12 @@ async fn create(
     client: &mut Object,
     is_wanted: bool,
 ) -> Result<bool> {
-    let mut tries = 0;
+    let mut tries = Tries::begin();
     loop {
         match try_create(tables, session, client, is_wanted).await {
             Ok(is_there) => return Ok(is_there),
-            Err(Refusal::Answer(failure)) if may_pass(&failure) && tries < TRIES => {
-                tries += 1;
-                pause(tries).await;
+            Err(Refusal::Answer(failure)) if may_pass(&failure) && tries.are_left() => {
+                tries.pause().await;
             }
             Err(Refusal::Answer(failure)) => {
                 if !matches!(failure.answer(), Some(("42P07" | "42710", _))) {

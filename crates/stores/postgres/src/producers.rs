@@ -22,7 +22,7 @@ use crate::error::{damaged, undone};
 use crate::journal_tables::{Journal, JournalTables};
 use crate::locked::Stop;
 use crate::preflight::{Kept, preflight};
-use crate::session::{Session, TRIES, pause};
+use crate::session::{Session, Tries};
 use crate::sql::Text;
 use crate::store::session;
 use crate::transaction::{Job, transact};
@@ -85,7 +85,7 @@ impl PostgresProducers {
         judge: impl Fn(Option<&ProducerRow>) -> Result<(bool, Standing)>,
     ) -> Result<Standing> {
         let client = self.journal.client().await?;
-        let mut tries = 0;
+        let mut tries = Tries::begin();
         loop {
             let rows = self.journal.session.run(&client, text, parameters).await?;
             let row = rows.first();
@@ -96,10 +96,7 @@ impl PostgresProducers {
             }
             match judge(found.as_ref())? {
                 (true, standing) => return Ok(standing),
-                (false, _) if tries < TRIES => {
-                    tries += 1;
-                    pause(tries).await;
-                }
+                (false, _) if tries.are_left() => tries.pause().await,
                 (false, _) => return Err(contended()),
             }
         }

@@ -7,7 +7,7 @@ use semel_core::{Code, Error, ErrorKind, Result};
 use crate::FORMAT;
 use crate::connection::Runs;
 use crate::error::{is_passing, uncommitted, undone};
-use crate::session::{Session, TRIES, pause};
+use crate::session::{Session, Tries};
 use crate::sql::quoted;
 
 /// Returns the format of the tables; `None` where there are none.
@@ -56,14 +56,11 @@ pub(crate) async fn check(session: &Session, client: &Object) -> Result<Option<i
 
 /// Creates schema and tables, or brings them forward, unless another process just has.
 pub(crate) async fn create(session: &Session, client: &mut Object) -> Result<()> {
-    let mut tries = 0;
+    let mut tries = Tries::begin();
     loop {
         match try_create(session, client).await {
             Ok(()) => return Ok(()),
-            Err(error) if is_passing(&error) && tries < TRIES => {
-                tries += 1;
-                pause(tries).await;
-            }
+            Err(error) if is_passing(&error) && tries.are_left() => tries.pause().await,
             // Two processes that create a schema at once: one of them meets the other's.
             Err(_) if check(session, client).await? == Some(FORMAT) => return Ok(()),
             Err(error) if error.code().is_some_and(|state| TAKEN.contains(state)) => {
