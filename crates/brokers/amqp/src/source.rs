@@ -344,7 +344,7 @@ impl Source for AmqpSource {
                 self.prefetch = self.prefetch.saturating_mul(2).min(most);
                 self.news.revoked.extend(self.tags.lose());
                 // If it fails, the broker takes everything back with the connection.
-                let _ = session.close().await;
+                self.has_told &= session.close().await.is_err();
             }
             state => self.state = state,
         }

@@ -1,6 +1,7 @@
 //! Messages that wait for those that are missing before them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
 use semel_core::port::source::DeliveryId;
@@ -24,6 +25,7 @@ pub(super) struct Held {
 }
 
 /// The number that is missing of a producer.
+#[derive(Clone, Copy)]
 struct Gap {
     expected: u64,
     /// The time of the clock at which the one before it was taken.
@@ -85,13 +87,13 @@ impl Held {
             since: self.clock,
             is_told: false,
         };
-        let known = self.gaps.get(producer);
-        if known.is_none_or(|it| it.expected != expected) {
-            self.gaps.insert(producer.clone(), new);
-        }
-        let Some(gap) = self.gaps.get_mut(producer) else {
-            return false;
+        let gap = match self.gaps.get_mut(producer) {
+            Some(gap) => gap,
+            None => self.gaps.entry(producer.clone()).or_insert(new),
         };
+        if gap.expected != expected {
+            *gap = new;
+        }
         gap.is_told |= message.read_at.max(gap.since) + self.time <= self.clock;
         gap.is_told
     }
@@ -130,17 +132,14 @@ impl Held {
     /// tells whether others took what is missing, and all of one whose gap lasts.
     pub(super) fn take_due(&mut self) -> Vec<Arrived> {
         let mut due = Vec::new();
-        let mut last: Option<&ProducerName> = None;
-        let mut takes_all = false;
-        for place in self.messages.keys() {
-            if last != Some(&place.0) {
-                last = Some(&place.0);
-                let gap = self.gaps.get(&place.0);
-                takes_all = gap.is_none_or(|it| it.since + self.time <= self.clock);
-                due.push(place.clone());
-            } else if takes_all {
-                due.push(place.clone());
-            }
+        let mut rest = Bound::Unbounded;
+        while let Some((first, _)) = self.messages.range((rest, Bound::Unbounded)).next() {
+            let producer = &first.0;
+            let gap = self.gaps.get(producer);
+            let lasts = gap.is_none_or(|it| it.since + self.time <= self.clock);
+            let places = of(&self.messages, producer).map(|(place, _)| place.clone());
+            due.extend(places.take(if lasts { usize::MAX } else { 1 }));
+            rest = Bound::Excluded(last_of(producer));
         }
         let messages = &self.messages;
         // Who has nothing here any more waits for nothing.
@@ -188,6 +187,10 @@ fn of<'h>(
     producer: &ProducerName,
 ) -> impl Iterator<Item = (&'h Place, &'h Arrived)> + use<'h> {
     let first = (producer.clone(), 0, 0, DeliveryId(0));
-    let last = (producer.clone(), u64::MAX, u64::MAX, DeliveryId(u64::MAX));
-    held.range(first..=last)
+    held.range(first..=last_of(producer))
+}
+
+/// Returns the place behind all messages of a producer.
+fn last_of(producer: &ProducerName) -> Place {
+    (producer.clone(), u64::MAX, u64::MAX, DeliveryId(u64::MAX))
 }

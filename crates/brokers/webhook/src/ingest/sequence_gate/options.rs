@@ -24,7 +24,7 @@ pub struct GateOptions {
     pub stops_at_gap: bool,
     /// The time for which a message is held, and nothing of its producer was taken, before the gap before it is told.
     pub hold: Duration,
-    /// The most messages that are held: with one more, the one that was read first is set aside. `None` where the broker bounds
-    /// how many it hands over.
+    /// The most messages that are held: with one more, the tenth that was read first is set aside. `None` where the broker
+    /// bounds how many it hands over.
     pub most_held: Option<usize>,
 }

@@ -4,7 +4,7 @@ use semel_conformance::TestClock;
 use semel_core::port::ingest::IngestJournal;
 use semel_core::producer::ProducerOrder;
 use semel_core::select::Selector;
-use semel_core::{ByteString, Fate, Timestamp};
+use semel_core::{ByteString, Code, Fate, Timestamp};
 use semel_store_memory::MemoryIngest;
 
 use super::*;
@@ -341,6 +341,22 @@ async fn what_is_held_is_extended_while_others_are_acknowledged() {
         assert_eq!(take(&mut source, 1).await, runs);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+    assert_eq!(broker.book().extended, [DeliveryId(0)]);
+}
+
+/// A fetch is not asked for then.
+#[tokio::test]
+async fn what_is_held_is_extended_while_the_engine_is_full() {
+    let (broker, journal) = (Broker::default(), journal());
+    broker.book().hold = Some(Duration::from_secs(30));
+    let mut source = gated(&broker, options(), &journal).await;
+    broker.send("till", 1, 2);
+    broker.send("other", 1, 1);
+    let fetched = source.fetch(10).await.expect("a delivery");
+    let Fetched::Deliveries(deliveries) = fetched else {
+        panic!("{fetched:?}");
+    };
+    source.extend(&[deliveries[0].id]).await.expect("told");
     assert_eq!(broker.book().extended, [DeliveryId(0)]);
 }
 

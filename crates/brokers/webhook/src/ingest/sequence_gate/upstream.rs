@@ -32,8 +32,8 @@ impl Upstream {
         self.telling.is_some()
     }
 
-    /// Has the source told that these are durable, those are given back, and others are still worked on; and that more is to come, where nothing of
-    /// what is not settled can be. Not for while it is told something.
+    /// Has the source told that these are durable, those are given back, and others are still worked on; where so many are not
+    /// settled, and none of them can be, that more is to come. Not for while it is told something.
     pub(super) fn tell(
         &mut self,
         durable: Vec<Acknowledgement>,
