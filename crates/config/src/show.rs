@@ -49,7 +49,8 @@ struct Document {
 }
 
 impl Effective {
-    /// Returns TOML; a setting without a value is a comment, as is the header of a table of nothing else, and with `origins` every line names its origin.
+    /// Returns TOML; a setting without a value is a comment, as is the header of a table of nothing else, and with `origins`
+    /// every line names its origin.
     pub fn toml(&self, origins: bool) -> String {
         let mut text = String::new();
         for table in self.0.iter().filter(|table| !table.settings.is_empty()) {

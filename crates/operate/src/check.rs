@@ -22,6 +22,8 @@ mod sequence_gate;
 mod set_aside;
 mod storage;
 mod subject_report;
+#[cfg(test)]
+mod text_settings;
 mod unavailable;
 mod webhook;
 pub mod window;

@@ -102,30 +102,14 @@ fn of_tokens(
 
 #[cfg(test)]
 mod tests {
-    use semel_config::{Backends, Overrides, Servers};
     use semel_core::ErrorKind;
     use semel_core::port::store::Durability;
 
+    use super::super::text_settings::settings;
     use super::*;
 
-    fn settings(address: &str) -> Settings {
-        let backends = Backends {
-            servers: Servers {
-                is_built_in: |_| false,
-                check: |_| Ok(()),
-            },
-            target: |_| unreachable!("nothing is published"),
-        };
-        let text = format!("[claims]\nlisten = \"{address}\"\n");
-        let variables = std::iter::empty();
-        Settings::of(
-            "semel.toml",
-            &text,
-            variables,
-            &Overrides::default(),
-            backends,
-        )
-        .expect("sound settings")
+    fn listening(address: &str) -> Settings {
+        settings(&format!("[claims]\nlisten = \"{address}\"\n"))
     }
 
     fn codes(
@@ -133,7 +117,7 @@ mod tests {
         needs_token: bool,
         durability: Durability,
     ) -> Vec<String> {
-        let (settings, inspection) = (settings("0.0.0.0:8181"), Inspection::embedded(durability));
+        let (settings, inspection) = (listening("0.0.0.0:8181"), Inspection::embedded(durability));
         let listeners = settings.claims_listeners();
         let listener = listeners.first().expect("claims are served");
         let report = ClaimsReport::of(&settings, listener, Ok(&inspection), needs_token, tokens);

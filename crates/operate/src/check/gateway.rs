@@ -274,25 +274,16 @@ fn of_proof(gateway: &GatewaySettings, proof: Option<&TenantProof>) -> Option<Fi
 
 #[cfg(test)]
 mod tests {
-    use semel_config::{Backends, Overrides, Servers};
     use semel_core::port::store::Durability;
 
+    use super::super::text_settings::settings;
     use super::*;
 
     fn reports(more: &str, durability: Durability) -> Vec<RouteReport> {
-        let backends = Backends {
-            servers: Servers {
-                is_built_in: |_| false,
-                check: |_| Ok(()),
-            },
-            target: |_| unreachable!("nothing is published"),
-        };
         let text =
             format!("[gateway]\nlisten = '127.0.0.1:1'\nupstream = 'http://127.0.0.1:9'\n{more}\n");
-        let (variables, overrides) = (std::iter::empty(), Overrides::default());
-        let settings = Settings::of("semel.toml", &text, variables, &overrides, backends);
         let inspection = Inspection::embedded(durability);
-        RouteReport::all(&settings.expect("sound settings"), Ok(&inspection))
+        RouteReport::all(&settings(&text), Ok(&inspection))
     }
 
     #[test]

@@ -41,8 +41,7 @@ const SHORT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
-    use semel_config::{Backends, Overrides, Servers, Settings};
-
+    use super::super::text_settings::settings;
     use super::*;
 
     #[test]
@@ -52,16 +51,7 @@ mod tests {
                 "[pipelines.p]\nkey = 'header:semel-id'\neffect = {{ kind = 'stdout' }}\n[pipelines.p.source]\n{source}\n\
                  {more}\n"
             );
-            let backends = Backends {
-                servers: Servers {
-                    is_built_in: |_| false,
-                    check: |_| Ok(()),
-                },
-                target: |_| unreachable!("nothing is published"),
-            };
-            let overrides = Overrides::default();
-            let read = Settings::of("s", &text, std::iter::empty(), &overrides, backends);
-            let found = findings(&read.expect("sound settings").pipelines[0]);
+            let found = findings(&settings(&text).pipelines[0]);
             found.into_iter().map(|it| it.code).collect::<Vec<_>>()
         };
         let kafka = "kind = 'kafka'\nbrokers = 'b:9092'\ntopic = 't'\ngroup = 'g'";

@@ -94,8 +94,7 @@ mod tests {
     use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::PermissionsExt;
 
-    use semel_config::{Backends, Overrides, Servers, Settings};
-
+    use super::super::text_settings::settings;
     use super::*;
 
     #[test]
@@ -105,16 +104,7 @@ mod tests {
                 "[pipelines.p]\nkey = 'header:semel-id'\nwindow = '7d'\neffect = {{ kind = 'stdout' }}\n\
                  [pipelines.p.source]\nkind = 'ingest'\nlisten = '127.0.0.1:8283'\npath = '/in'\n{more}\n"
             );
-            let backends = Backends {
-                servers: Servers {
-                    is_built_in: |_| false,
-                    check: |_| Ok(()),
-                },
-                target: |_| unreachable!("nothing is published"),
-            };
-            let overrides = Overrides::default();
-            let read = Settings::of("s", &text, std::iter::empty(), &overrides, backends);
-            let found = findings(&read.expect("sound settings").pipelines[0]);
+            let found = findings(&settings(&text).pipelines[0]);
             let told = found.iter().find(|it| it.code == "producers-forgotten");
             told.map(|it| it.message.clone())
         };
@@ -150,16 +140,7 @@ mod tests {
              listen = '127.0.0.1:8282'\npath = '/'\nverify = 'github'\nsecret_file = '{}'\n",
             secret.display()
         );
-        let overrides = Overrides::default();
-        let backends = Backends {
-            servers: Servers {
-                is_built_in: |_| false,
-                check: |_| Ok(()),
-            },
-            target: |_| unreachable!("nothing is published"),
-        };
-        let read = Settings::of("s", &text, std::iter::empty(), &overrides, backends);
-        let pipelines = read.expect("sound settings").pipelines;
+        let pipelines = settings(&text).pipelines;
         let with = |folder_mode, mode| {
             let rights = Permissions::from_mode;
             set_permissions(&secret, rights(mode)).expect("a right");

@@ -153,6 +153,15 @@ impl Store for Dusty {
     forward_store!(self => self.inner; but sweep);
 }
 
+/// Lends the service a store whose trail is that of `memory`.
+fn lend_dusty(doubtful: &Doubtful, dusty: Dusty, memory: Arc<MemoryStore>) {
+    doubtful.site.store.send_replace(Some(Lent {
+        store: AnyStore::new(dusty),
+        trail: Some(AnyTransferStore::new(memory)),
+        runner: None,
+    }));
+}
+
 #[tokio::test]
 async fn a_message_that_stays_does_not_hide_what_was_resolved() {
     let keys = numbered(0, 600);
@@ -230,11 +239,7 @@ async fn a_sweep_that_fails_says_what_it_has_done() {
             left: Arc::new(AtomicUsize::new(steps)),
             clock: None,
         };
-        doubtful.site.store.send_replace(Some(Lent {
-            store: AnyStore::new(dusty),
-            trail: Some(AnyTransferStore::new(memory)),
-            runner: None,
-        }));
+        lend_dusty(&doubtful, dusty, memory);
         let admin = Caller::loopback();
         let plan = doubtful.plan("store/sweep", &json!({}), &admin).await;
         let (answered, done) = doubtful.carry_out("store/sweep", &plan, &admin).await;
@@ -267,11 +272,7 @@ async fn a_sweep_that_takes_long_ends_and_says_that_there_is_more() {
         clock: Some(Arc::clone(&doubtful.site.clock)),
     };
     let left = Arc::clone(&dusty.left);
-    doubtful.site.store.send_replace(Some(Lent {
-        store: AnyStore::new(dusty),
-        trail: Some(AnyTransferStore::new(memory)),
-        runner: None,
-    }));
+    lend_dusty(&doubtful, dusty, memory);
     let admin = Caller::loopback();
     let plan = doubtful.plan("store/sweep", &json!({}), &admin).await;
     let done = doubtful.done("store/sweep", &plan, &admin).await;

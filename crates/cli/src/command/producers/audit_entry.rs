@@ -59,7 +59,7 @@ impl Trail {
         Ok(opened.transfer.map(|store| Self { store, clock }))
     }
 
-    /// Enters an order that was carried out.
+    /// Enters an order that is carried out next.
     pub(super) async fn enter(
         &self,
         audit: &Audit,

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use semel_config::{Backends, Overrides, ServerKind, Servers, Settings};
+use semel_config::Settings;
 use semel_core::port::horizon::{Horizon, HorizonReport};
 use semel_core::port::store::Durability;
 use semel_core::{Code, Error, ErrorKind, Timestamp};
@@ -11,6 +11,7 @@ use semel_core::{Code, Error, ErrorKind, Timestamp};
 use super::*;
 use crate::check::sample::Unusable;
 use crate::check::set_aside::Pile;
+use crate::check::text_settings::settings;
 use crate::check::{Broker, Finding, Inspection, Sample, Storage, fail, warn};
 use crate::value::Time;
 
@@ -78,13 +79,6 @@ impl World {
     }
 
     fn settings(&self) -> Settings {
-        let backends = Backends {
-            servers: Servers {
-                is_built_in: |kind| kind == ServerKind::Postgres,
-                check: |_| Ok(()),
-            },
-            target: |_| unreachable!("nothing is published"),
-        };
         let Self {
             file,
             pipeline,
@@ -97,9 +91,7 @@ impl World {
             "{file}\n[pipelines.pay]\nsource = {{ kind = \"file\", path = \"{source}/Cargo.toml\" }}\n{pipeline}\n\
              [pipelines.pay.effect]\n{effect}\n"
         );
-        let (variables, overrides) = (std::iter::empty(), Overrides::default());
-        let read = Settings::of("semel.toml", &text, variables, &overrides, backends);
-        read.unwrap_or_else(|faults| panic!("{faults:?}: {text}"))
+        settings(&text)
     }
 
     fn with_list<T>(&self, visit: impl FnOnce(&Production) -> T) -> T {
